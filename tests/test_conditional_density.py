@@ -200,7 +200,7 @@ def test_weights_are_counts(data):
     weighted = ConditionalDensity(n_estimators=3).fit(X, y, sample_weight=weight)
     repeated = ConditionalDensity(n_estimators=3).fit(X[kept], y[kept])
     plain = ConditionalDensity(n_estimators=3).fit(X, y)
-    np.testing.assert_allclose(weighted.logpdf(X, y), repeated.logpdf(X, y), rtol=0, atol=1e-9)
+    np.testing.assert_allclose(weighted.logpdf(X, y), repeated.logpdf(X, y), rtol=0, atol=1e-10)
     assert not np.allclose(weighted.logpdf(X, y), plain.logpdf(X, y))
     ones = ConditionalDensity(n_estimators=3).fit(X, y, sample_weight=np.ones(len(y)))
     np.testing.assert_array_equal(ones.logpdf(X, y), plain.logpdf(X, y))

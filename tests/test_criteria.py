@@ -166,13 +166,18 @@ def test_every_feature_has_its_turn(n_categories):
 
 
 @pytest.mark.parametrize("informed", [True, False])
-def test_a_tree_of_classes_splits_what_it_has_split(informed):
-    """It looks at twelve of forty features in a context; where none matters, none is preferred."""
+@pytest.mark.parametrize("kind", ["numbers", "classes"])
+def test_a_tree_splits_what_it_has_split(kind, informed):
+    """One of forty features changes y many times, or none does: then none is preferred."""
     rng = np.random.default_rng(3)
     X = rng.uniform(size=(3000, 40))
     y = (np.floor(16 * X[:, 7]).astype(int) % 2 if informed else rng.integers(2, size=3000)).astype(np.int64)
-    growth = ClassGrowth(discriminants=False, min_rows=20)
-    trees = [grown_tree((X, y, np.ones(3000)), 2, np.arange(3000), seed, growth) for seed in range(8)]
+    if kind == "numbers":
+        r = y + 0.3 * rng.standard_normal(3000)
+        trees = [grow_tree(X, r, seed, min_rows=20) for seed in range(8)]
+    else:
+        growth = ClassGrowth(discriminants=False, min_rows=20)
+        trees = [grown_tree((X, y, np.ones(3000)), 2, np.arange(3000), seed, growth) for seed in range(8)]
     splits = np.bincount(np.concatenate([tree.feature[tree.feature >= 0] for tree in trees]), minlength=40)
     weight = splits / splits.sum()
     assert weight[7] > 0.35 if informed else weight.max() < 0.1
