@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 from coverwalk import ConditionalDensity, load
+from coverwalk.forest import target_choice
 from coverwalk.forest.growth import Due, grow
 from coverwalk.forest.settings import Settings
 from coverwalk.forest.summary import summarise
 from coverwalk.forest.sums import ForestSums
+from coverwalk.preparation.find_rounding import find_rounding
 from coverwalk.preparation.outliers import FALSE_ALARM, Outliers, find_outliers
 
 rng = np.random.default_rng(5)
@@ -160,3 +162,24 @@ def test_chunks_of_more_rows_than_are_kept_leave_them_out_too(monkeypatch):
     summed = small().fit_chunks(chunks, sample_rows=600)
     assert summed.forests_[0].settings.outliers is not None
     assert loss(summed) < loss(small().fit(X[:450], Y[:450]))
+
+
+def test_outliers_that_x_tells_are_none_even_if_few_of_them_are_held_out(monkeypatch):
+    rng = np.random.default_rng(0)
+    told = rng.random(700) < 0.045
+    X = np.column_stack([told, rng.random((700, 2))])
+    y = np.where(told, rng.uniform(15, 40, 700), 45.0 + 0.01 * rng.integers(-1, 2, 700)).round(2)
+
+    def order(X, y):
+        """All that are far out in quarters that are not held out, but for one of them."""
+        far = np.flatnonzero(y < 44)
+        order = np.full(len(y), -1)
+        order[np.concatenate([[0], np.flatnonzero(np.arange(len(y)) % 4 > 1)[: len(far) - 1]])] = far
+        order[order < 0] = np.flatnonzero(y >= 44)
+        return order
+
+    monkeypatch.setattr(target_choice, "canonical_order", order)
+    settings = Settings(n_trees=24, rounding=find_rounding(y))
+    assert find_outliers(y) is not None
+    assert target_choice.choose_outliers(X, y, settings) is None
+    assert target_choice.choose_outliers(rng.random((700, 3)), y, settings) is not None

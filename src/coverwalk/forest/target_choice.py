@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from coverwalk._arrays import Floats
+from coverwalk._arrays import Floats, Ints
 from coverwalk.forest.experts.atoms import Atoms
 from coverwalk.forest.forest import Forest
 from coverwalk.forest.members import Part
@@ -154,7 +154,10 @@ def choose_outliers(X: Floats, y: Floats, settings: Settings, known: Outliers | 
     judges = np.concatenate([order[~usual][: MAX_ROWS // 10], order[usual]])[:MAX_ROWS]
     X, y = X[judges], y[judges]
     gain = _scores(X, y, replace(settings, outliers=found)) - _scores(X, y, settings)
-    return found if gain.sum() > 0.0 else None
+    usual = found.usual(t[judges[np.concatenate(_held_out(X, y, settings))]])
+    # each kind counts as it does in all rows: of the outliers few, or many, are held out by chance
+    groups = (found.weight, gain[~usual]), (1.0 - found.weight, gain[usual])
+    return found if sum(share * group.mean() for share, group in groups if len(group)) > 0.0 else None
 
 
 def nearly_same(one: Rounding | None, other: Rounding | None, y: Floats) -> bool:
@@ -251,11 +254,10 @@ def _scores(X: Floats, y: Floats, settings: Settings, *, apart: bool = False) ->
     """The log densities of held-out rows under a small forest, half of whose trees start from a smooth trend; and which
     leaves atoms to a forest of their own, if they are ``apart``.
     """
+    log_density = []
     order = canonical_order(X, y)[:MAX_ROWS]
-    X, y, log_density = X[order], y[order], []
-    for fold in range(4 if len(y) < FEW_ROWS and settings.n_trees >= FEW_TREES else FOLDS):
-        part = np.arange(len(y))[fold::4]
-        rest = np.delete(np.arange(len(y)), part)
+    for fold, part in enumerate(_held_out(X, y, settings)):
+        rest = np.delete(order, slice(fold, None, 4))
         judge = replace(settings, n_trees=N_TREES, parts=PARTS_OF_JUDGES)
         judge = with_atoms_of(X[rest], y[rest], judge) if apart else judge
         forest = Forest.plan(X[rest], y[rest], judge)
@@ -263,3 +265,10 @@ def _scores(X: Floats, y: Floats, settings: Settings, *, apart: bool = False) ->
         forest.finalize()
         log_density.append(forest.predict_dist(X[part]).logpdf(y[part]))
     return np.concatenate(log_density)
+
+
+def _held_out(X: Floats, y: Floats, settings: Settings) -> list[Ints]:
+    """The rows that `_scores` holds out in turn."""
+    order = canonical_order(X, y)[:MAX_ROWS]
+    n_folds = 4 if len(y) < FEW_ROWS and settings.n_trees >= FEW_TREES else FOLDS
+    return [order[fold::4] for fold in range(n_folds)]
