@@ -21,6 +21,7 @@ from coverwalk.forest.settings import Settings
 from coverwalk.forest.stream import ForestStream
 from coverwalk.forest.target_choice import choose_rounding
 from coverwalk.forest.threads import one_blas_thread
+from coverwalk.preparation.scaling import ScaledRows
 
 from .slow_stream import SlowStream
 
@@ -419,7 +420,7 @@ def test_a_child_finds_trends_beside_a_thread_that_the_fork_has_lost():
     if child == 0:
         signal.alarm(20)
         try:
-            Trend.plan(X[:60, :1], Y[:60], 0, 60)
+            Trend.plan(ScaledRows(X[:60, :1], X[:60, :1]), Y[:60], 0)
             os._exit(0)
         finally:
             os._exit(1)

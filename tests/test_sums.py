@@ -175,7 +175,7 @@ def test_trees_about_the_trend_regress_its_leave_one_out_errors(grouped):
     np.testing.assert_allclose(sums.forest.trend.coefficients, exact.trend.coefficients, rtol=1e-9, atol=1e-12)
     r = exact.output.forward(y[:, None])[:, 0]
     order = canonical_order(X, y)
-    left = sums.forest.trend.fit(exact.inputs.forward(X)[order], r[order])[1]
+    left = sums.forest.trend.fit(exact.frame.rows(X[order]), r[order])[1]
     assert 0.9 < sums.forest.trend.keep < 0.99
     for seen, factor in ((np.full(6000, True), 1.0), (None, sums.forest.trend.keep**2)):
         state = sums.empty()
@@ -196,7 +196,7 @@ def test_the_rows_of_the_trend_are_known_by_their_codes(monkeypatch):
     state = merge(accumulate(state, X[2000:], y[2000:]), accumulate(state, X[:2000], y[:2000]))
     forest = state.parts[0].forest
     seen = np.argsort(canonical_order(X, y)) < 2**15 // 32
-    left = forest.output.forward(y[:, None])[:, 0] - forest.trend.value(forest.inputs.forward(X))
+    left = forest.output.forward(y[:, None])[:, 0] - forest.trend.value(forest.frame.rows(X))
     left[seen] /= forest.trend.keep
     smooth = [part.smooth for part in forest.settings.part_of_trees()].index(True)
     assert forest.trend.keep < 0.95

@@ -11,8 +11,11 @@ from coverwalk.forest.experts.trend import Trend
 from coverwalk.forest.forest import Forest
 from coverwalk.forest.members import Part
 from coverwalk.forest.pool import extrapolated, few_experts, pool_weights
+from coverwalk.forest.schedule import StreamSettings
 from coverwalk.forest.settings import Settings
+from coverwalk.forest.stream import ForestStream
 from coverwalk.forest.tuning import HALF, Expert, Kind, _enough, choose
+from coverwalk.preparation.scaling import ScaledRows, Scaling
 from tests.forging import check
 
 MIXED = Settings(
@@ -33,6 +36,10 @@ def fitted(X, y, settings=MIXED):
     return forest
 
 
+def numbers(Z):
+    return ScaledRows(Z, Z)
+
+
 def design(trend, Z):
     fourier = np.cos(2 * np.pi * (Z @ trend.turns + trend.phase))
     return np.hstack([np.ones((len(Z), 1)), Z, fourier])
@@ -40,23 +47,74 @@ def design(trend, Z):
 
 def test_what_a_trend_leaves_of_a_row_is_its_error_when_left_out():
     Z, r = rows(60)
-    planned, _ = Trend.plan(Z, r, seed=1)
-    trend, left = planned.fit(Z, r)
+    planned, _ = Trend.plan(numbers(Z), r, seed=1)
+    trend, left = planned.fit(numbers(Z), r)
     p, D = trend.turns.shape
     # the prior of a wave's coefficient is wider by its height, 3 sqrt(2 / D)
     penalty = trend.ridge * np.concatenate([np.ones(1 + p), np.full(D, D / 18.0)])
     F = design(trend, Z)
-    np.testing.assert_allclose(trend.value(Z), F @ trend.coefficients, atol=1e-10)
+    np.testing.assert_allclose(trend.value(numbers(Z)), F @ trend.coefficients, atol=1e-10)
     for i in range(0, 60, 7):
         G, t = np.delete(F, i, 0), np.delete(r, i)
         c = np.linalg.solve(G.T @ G + np.diag(penalty), G.T @ t)
         assert left[i] == pytest.approx(r[i] - F[i] @ c, abs=1e-8)
 
 
+def mixed_rows(n):
+    """Two numbers and two columns of categories, all with missing values; and y, a sum of what each says alone."""
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.standard_normal((n, 2)), rng.integers(0, 5, n), rng.integers(0, 12, n)])
+    effect = 2.0 * rng.standard_normal((2, 12))
+    y = X[:, 0] + effect[0, X[:, 2].astype(int)] + effect[1, X[:, 3].astype(int)] + 0.1 * rng.standard_normal(n)
+    X[rng.random(X.shape) < 0.05] = np.nan
+    return X, y, (0, 0, 5, 12)
+
+
+def test_a_trend_of_categories_is_one_of_indicators():
+    X, y, n_categories = mixed_rows(300)
+    rows = Scaling.of(X).rows(X, n_categories)
+    trend, left = Trend.plan(rows, y, 0, n_categories)[0].fit(rows, y)
+    has = [X[:, a] == category for a in (2, 3) for category in range(n_categories[a])]
+    Z = np.column_stack([np.nan_to_num(rows.Z[:, :2]), np.zeros((300, 2)), *has])
+    F, D = design(trend, Z), len(trend.phase)
+    np.testing.assert_allclose(trend.value(rows), F @ trend.coefficients, atol=1e-10)
+    penalty = trend.ridge * np.concatenate([np.ones(F.shape[1] - D), np.full(D, D / 18.0)])
+    for i in range(0, 300, 37):
+        G = np.delete(F, i, 0)
+        c = np.linalg.solve(G.T @ G + np.diag(penalty), G.T @ np.delete(y, i))
+        assert left[i] == pytest.approx(y[i] - F[i] @ c, abs=1e-8)
+
+
+def test_indicators_are_those_that_divide_rows_most_evenly(monkeypatch):
+    monkeypatch.setattr("coverwalk.forest.experts.trend.MAX_INDICATORS", 3)
+    X, y, n_categories = mixed_rows(300)
+    X[0, 2] = np.nan
+    X[1:, 2] = np.minimum(X[1:, 2], 2.0)  # of 0, 1 and 2, three fifths of the rows have the last
+    rows = Scaling.of(X).rows(X, n_categories)
+    assert Trend.plan(rows, y, 0, n_categories)[0].indicators.tolist() == [[2, 0], [2, 1], [2, 2]]
+    unseen = rows._replace(Z=np.where(np.arange(4) < 2, rows.Z, 40.0))
+    trend, _ = Trend.plan(rows, y, 0, n_categories)[0].fit(rows, y)
+    missing = rows._replace(Z=np.where(np.arange(4) < 2, rows.Z, np.nan))
+    np.testing.assert_array_equal(trend.value(unseen), trend.value(missing))
+
+
+def test_kernels_have_the_trend_of_categories():
+    X, y, n_categories = mixed_rows(300)
+    parts = (Part(1, 0, 0.5, True),)
+    forest = fitted(X, y, Settings(n_trees=1, degree=0, parts=parts, min_rows=1000, n_categories=n_categories))
+    X[:5, 2:] = [[np.nan, 3.0], [7.0, 3.0], [1.0, np.nan], [1.0, 40.0], [np.nan, np.nan]]
+    dist = forest.predict_dist(X)
+    loc = dist.components.loc[dist.context == 0].reshape(300, -1)  # of the root, in the units of y
+    origin = forest.frame.origin(forest.frame.rows(X)) * forest.output.scale
+    assert np.abs(np.ptp(loc - origin[:, None], axis=0)).max() < 1e-9 < np.ptp(origin)
+    stream = ForestStream.of(forest, StreamSettings(forest.settings))
+    np.testing.assert_allclose(stream.predict_dist(X).mean(), forest.predict_dist(X).mean(), rtol=1e-12)
+
+
 def test_many_rows_have_the_mean_leverage():
     Z, r = rows(3000, 2)
-    trend, left = Trend.plan(Z[:200], r[:200], seed=0)[0].fit(Z, r)
-    keep, F, (p, D) = (r - trend.value(Z)) / left, design(trend, Z), trend.turns.shape
+    trend, left = Trend.plan(numbers(Z[:200]), r[:200], seed=0)[0].fit(numbers(Z), r)
+    keep, F, (p, D) = (r - trend.value(numbers(Z))) / left, design(trend, Z), trend.turns.shape
     penalty = trend.ridge * np.concatenate([np.ones(1 + p), np.full(D, D / 18.0)])
     hat = F @ np.linalg.solve(F.T @ F + np.diag(penalty), F.T)
     np.testing.assert_allclose(keep, 1 - np.trace(hat) / len(Z), rtol=1e-6)
@@ -65,30 +123,32 @@ def test_many_rows_have_the_mean_leverage():
 
 def test_a_trend_does_not_run_away():
     Z, r = rows(100)
-    trend, _ = Trend.plan(Z, r, seed=0)[0].fit(Z, r)
-    assert trend.value(np.full((1, 3), 50.0)) == pytest.approx(trend.value(Z.max(axis=0)[None]), abs=1e-12)
+    trend, _ = Trend.plan(numbers(Z), r, seed=0)[0].fit(numbers(Z), r)
+    assert trend.value(numbers(np.full((1, 3), 50.0))) == pytest.approx(
+        trend.value(numbers(Z.max(axis=0)[None])), abs=1e-12
+    )
 
 
 def test_waves_run_along_the_directions_in_which_y_changes():
     rng = np.random.default_rng(0)
     Z = rng.uniform(-1.7, 1.7, size=(1500, 6))
     r = np.sin(2 * (Z[:, 0] - Z[:, 1])) + 0.05 * rng.standard_normal(1500)
-    trend = Trend.plan(Z, r, seed=0)[0].fit(Z, r)[0]
+    trend = Trend.plan(numbers(Z), r, seed=0)[0].fit(numbers(Z), r)[0]
     lengths = np.linalg.norm(
         np.vstack([trend.turns[0] - trend.turns[1], trend.turns[0] + trend.turns[1], trend.turns[2:]]), axis=1
     )
     assert np.all(lengths[1:] < 0.15 * lengths[0])
     test = rng.uniform(-1.7, 1.7, size=(500, 6))
-    assert np.std(np.sin(2 * (test[:, 0] - test[:, 1])) - trend.value(test)) < 0.02
+    assert np.std(np.sin(2 * (test[:, 0] - test[:, 1])) - trend.value(numbers(test))) < 0.02
 
 
 def test_slopes_are_those_of_the_values():
     Z, r = rows(80)
-    trend, _ = Trend.plan(Z, r, seed=0)[0].fit(Z, r)
+    trend, _ = Trend.plan(numbers(Z), r, seed=0)[0].fit(numbers(Z), r)
     inside = 0.5 * Z[:5]
     for a in range(3):
         step = 1e-5 * np.eye(3)[a]
-        numeric = (trend.value(inside + step) - trend.value(inside - step)) / 2e-5
+        numeric = (trend.value(numbers(inside + step)) - trend.value(numbers(inside - step))) / 2e-5
         np.testing.assert_allclose(trend.slopes(inside)[:, a], numeric, atol=1e-6)
 
 
@@ -281,9 +341,9 @@ def test_a_trend_has_the_same_values_in_parts_of_the_rows(monkeypatch):
     rng = np.random.default_rng(0)
     Z = rng.uniform(-1, 1, (400, 3))
     r = np.sin(3 * Z[:, 0]) + 0.1 * rng.standard_normal(400)
-    fitted, _ = Trend.plan(Z, r, seed=0)[0].fit(Z, r)
+    fitted, _ = Trend.plan(numbers(Z), r, seed=0)[0].fit(numbers(Z), r)
     far = np.concatenate([Z, 5 * Z])  # beyond the range of the rows it is constant
-    whole = fitted.value(far)
-    np.testing.assert_array_equal(whole[400:], fitted.value(np.clip(5 * Z, Z.min(axis=0), Z.max(axis=0))))
+    whole = fitted.value(numbers(far))
+    np.testing.assert_array_equal(whole[400:], fitted.value(numbers(np.clip(5 * Z, Z.min(axis=0), Z.max(axis=0)))))
     monkeypatch.setattr("coverwalk.forest.experts.trend.CLAMPED_ROWS", 7)
-    np.testing.assert_array_equal(fitted.value(far), whole)
+    np.testing.assert_array_equal(fitted.value(numbers(far)), whole)

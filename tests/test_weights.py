@@ -12,6 +12,7 @@ from coverwalk._kernels.forest.kernel_density import kernel_tables
 from coverwalk.forest.experts.trend import Trend
 from coverwalk.forest.forest import Forest
 from coverwalk.forest.settings import Settings
+from coverwalk.preparation.scaling import ScaledRows
 from coverwalk.preparation.weights import distinct_rows
 
 
@@ -74,13 +75,13 @@ def test_weights_of_one_are_no_weights():
 
 def test_a_trend_with_weights_leaves_the_errors_of_rows_left_out():
     X, y, weight = rows(60)
-    planned, _ = Trend.plan(X, y, seed=1)
-    trend, left = planned.fit(X, y, weight)
+    planned, _ = Trend.plan(ScaledRows(X, X), y, seed=1)
+    trend, left = planned.fit(ScaledRows(X, X), y, weight)
     i = 7
     rest = np.arange(60) != i
-    without, _ = planned.fit(X[rest], y[rest], weight[rest])
+    without, _ = planned.fit(ScaledRows(X[rest], X[rest]), y[rest], weight[rest])
     without = type(without)(**{**without.__dict__, "low": trend.low, "high": trend.high})
-    assert left[i] == pytest.approx(y[i] - without.value(X[i : i + 1])[0], abs=1e-7)
+    assert left[i] == pytest.approx(y[i] - without.value(ScaledRows(X, X))[i], abs=1e-7)
 
 
 def loss(model, seed=9):

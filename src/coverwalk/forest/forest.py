@@ -102,7 +102,7 @@ class Forest:
         least = max(settings.min_rows, math.ceil(len(y) / MAX_LEAVES)) if share == 1 else len(y) // MAX_LEAVES
         sides = min_rows or [least] * len(parts)
         smooth = any(part.smooth for part in parts)
-        trend, left = Trend.plan(rows.plain, r, settings.seed, n_rows) if smooth else (None, r)
+        trend, left = Trend.plan(rows, r, settings.seed, settings.n_categories, n_rows) if smooth else (None, r)
 
         def one(k: int) -> Tree:
             y, seed = left if parts[k].smooth else r, (settings.seed * 2**20 + k) % 2**62
@@ -164,7 +164,7 @@ class Forest:
         left = r = self.targets(X, y)
         if self.trend:
             self.trend, left = self.trend.fit(
-                rows.plain, r, weight if len(weight) else None, n_threads=self.settings.n_threads
+                rows, r, weight if len(weight) else None, n_threads=self.settings.n_threads
             )
         self.global_kernel = KernelContext.fit(rows.plain, r, weight) if self.settings.kernel > 0 else None
         return rows.Z, r, left

@@ -175,7 +175,7 @@ def _grow_one(given: _Rows, now: int, base: Base, k: int, seed: int, settings: S
     rows = base.frame.rows(X)
     target = base.frame.output.forward(latent(X, y, plan)[:, None])[:, 0]
     if part.smooth:
-        target = target - base.frame.origin(rows.plain)
+        target = target - base.frame.origin(rows)
         place = number - base.first_row
         known = (place >= 0) & (place < len(base.residual))
         residual = base.residual[place[known]]

@@ -21,23 +21,23 @@ def regression_gains(forest: Forest) -> Floats:
     root's local model; the mean of all trees.
     """
     X, y, _ = forest.learned_rows()
-    (Z, plain), r = forest.frame.rows(X), forest.targets(X, y)
-    left = forest.trend.fit(plain, r)[1] if forest.trend else r
+    rows, r = forest.frame.rows(X), forest.targets(X, y)
+    left = forest.trend.fit(rows, r)[1] if forest.trend else r
     parts, n_categories = forest.settings.part_of_trees(), forest.settings.n_categories
 
     def one(k: int) -> Floats:
         tree, part = forest.trees[k], parts[k]
         _, layout, fit, _ = fitted_contexts(
-            tree, Z, left if part.smooth else r, forest.grid_of(part.degree), n_categories
+            tree, rows.Z, left if part.smooth else r, forest.grid_of(part.degree), n_categories
         )
         N = len(fit.s2)
         log_phi, log_stop, log_go = (np.empty(N) for _ in range(3))
         local_evidence(fit.log_score, fit.psi.shape[1], np.empty((N, 1 + N_SHAPES)), log_phi)
         stop_weights(layout.left, log_phi, part.stop, log_stop, log_go)
-        return _by_feature(tree.feature, layout.left, log_phi, log_go, Z.shape[1])
+        return _by_feature(tree.feature, layout.left, log_phi, log_go, X.shape[1])
 
     gains = in_threads(one, range(len(forest.trees)), forest.settings.n_threads)
-    return np.asarray(np.mean(gains, axis=0)) + _line_gains(plain, r)
+    return np.asarray(np.mean(gains, axis=0)) + _line_gains(rows.plain, r)
 
 
 def _line_gains(X: Floats, y: Floats) -> Floats:

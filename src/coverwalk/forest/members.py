@@ -14,7 +14,7 @@ from coverwalk.forest.context import Context
 from coverwalk.forest.experts.trend import Trend
 from coverwalk.forest.local_columns import NO_FILL, Fill
 from coverwalk.forest.tree import Tree
-from coverwalk.preparation.scaling import Scaling
+from coverwalk.preparation.scaling import ScaledRows, Scaling
 
 if TYPE_CHECKING:
     from coverwalk.forest.flat import FlatTree
@@ -74,20 +74,13 @@ class Frame(NamedTuple):
     n_categories: Annotated[tuple[int, ...], List(Whole(0, MAX_CATEGORIES), kind=tuple)]
     scale_factor: Annotated[float, Real(above=0)]
 
-    def rows(self, X: Floats) -> "RowsInFrame":
-        """Rows X (n, p) as the trees see them: categories keep their numbers."""
-        return RowsInFrame(*self.inputs.rows(X, self.n_categories))
+    def rows(self, X: Floats) -> ScaledRows:
+        """Rows X (n, p) as the trees see them."""
+        return self.inputs.rows(X, self.n_categories)
 
-    def origin(self, plain: Floats) -> Floats:
-        """From where the locations of trees about the trend count, in rows without missing values and categories."""
-        return self.trend.value(plain) if self.trend else np.zeros(len(plain))
-
-
-class RowsInFrame(NamedTuple):
-    """Rows in the units of a frame."""
-
-    Z: Floats  # (n, p) as splits read them
-    plain: Floats  # (n, p) without missing values and categories
+    def origin(self, rows: ScaledRows) -> Floats:
+        """From where the locations of trees about the trend count, in these rows."""
+        return self.trend.value(rows) if self.trend else np.zeros(len(rows.Z))
 
 
 class Member(NamedTuple):

@@ -326,7 +326,7 @@ def _to_trees(
         block = slice(start, start + ROWS_AT_ONCE)
         at, r = forest.frame.rows(X[block]), scaled(forest, X[block], y[block])
         keep = forest.trend.keep if forest.trend and seen is not None else 1.0
-        left = (r - forest.frame.origin(at.plain)) / (np.where(seen[block], keep, 1.0) if keep < 1.0 else 1.0)
+        left = (r - forest.frame.origin(at)) / (np.where(seen[block], keep, 1.0) if keep < 1.0 else 1.0)
 
         def one(k: int, Z: Floats = at.Z, r: Floats = r, left: Floats = left) -> None:
             tree, part = forest.trees[k], parts[k]

@@ -217,8 +217,8 @@ def _arrays_of_tree(member: Member) -> list[NDArray[Any]]:
 def _arrays_of_frame(frame: Frame) -> list[NDArray[Any]]:
     p = len(frame.inputs.centre)
     category = np.array(frame.n_categories or (0,) * p, np.int64)
-    fourier = (_NONE_2, _NONE, _NONE, _NONE, _NONE)
+    fourier = (_NONE_2, _NONE, _NONE, _NONE, _NONE, np.empty((0, 2), np.int64))
     if frame.trend is not None:
         trend = frame.trend
-        fourier = (trend.turns, trend.phase, trend.coefficients, trend.low, trend.high)
+        fourier = (trend.turns, trend.phase, trend.coefficients, trend.low, trend.high, trend.indicators)
     return [frame.inputs.centre, frame.inputs.scale, category, *fourier]

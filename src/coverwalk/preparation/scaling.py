@@ -1,7 +1,7 @@
 """Units: columns of any scale become numbers of order one, by a strictly rising map that tames heavy tails."""
 
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,6 +16,17 @@ _SPIKE = 16.0  # the scale is never less than the standard deviation over this: 
 _OUTLYING = 16.0  # robust deviations beyond which a range is taken for outliers: the bulk keeps 1/16 of the cells
 _QUARTILES = 1.349  # interquartile range of a normal distribution, in standard deviations
 _TINY = float(np.finfo(np.float64).tiny)
+
+
+class ScaledRows(NamedTuple):
+    """Rows in units of order one."""
+
+    Z: Floats  # (n, p) as splits read them: categories keep their numbers
+    plain: Floats  # (n, p) without missing values and categories
+
+    def some(self, rows: slice) -> "ScaledRows":
+        """Some of them."""
+        return ScaledRows(self.Z[rows], self.plain[rows])
 
 
 @stored()
@@ -61,17 +72,17 @@ class Scaling:
         scale_rows(X, self.centre, self.scale, self.squash, Z)
         return Z
 
-    def rows(self, X: Floats, n_categories: tuple[int, ...]) -> tuple[Floats, Floats]:
-        """Rows X (n, p) as splits read them, where categories keep their numbers; and without missing values and
-        categories, the same array where there are none. n_categories: of each column, 0 for numbers; empty where all
-        are numbers.
+    def rows(self, X: Floats, n_categories: tuple[int, ...]) -> ScaledRows:
+        """Rows X (n, p) with their missing values and categories, and without: one array where there are none.
+
+        n_categories: of each column, 0 for numbers; empty where all are numbers.
         """
         Z = np.empty(X.shape)
         plain = np.empty(X.shape) if n_categories or np.isnan(X).any() else Z
         category = np.array(n_categories, np.int64) if n_categories else np.zeros(X.shape[1], np.int64)
         X = np.require(X, np.float64, ["C", "W"])  # as in `forward`
         frame_rows(X, self.centre, self.scale, category, Z, plain)
-        return Z, plain
+        return ScaledRows(Z, plain)
 
     def backward(self, z: ArrayLike, column: int | slice = slice(None)) -> Floats:
         """From units of order one to those of a column, or of all."""

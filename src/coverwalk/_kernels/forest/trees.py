@@ -19,7 +19,7 @@ from coverwalk._kernels.forest.node import route
 from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk._kernels.forest.scaling import frame_rows, to_units
 from coverwalk._kernels.forest.trend import fourier_value
-from coverwalk._kernels.linalg.addresses import floats_1, floats_2, floats_3, ints_1
+from coverwalk._kernels.linalg.addresses import floats_1, floats_2, floats_3, ints_1, ints_2
 from coverwalk._kernels.linalg.prefetch import prefetch
 
 # columns of `Trees.numbers`
@@ -27,7 +27,7 @@ DEGREE, SMOOTH, SHAPE, MIDDLE, UNIT, FACTOR = range(6)
 # arrays of a tree in `Trees.where`, after which come those of `Learned`
 STORE, FILL_COLUMN, FILL_MEAN, LEARNED = range(4)
 # arrays of a frame
-CENTRE, SCALE, CATEGORY, TURNS, PHASE, COEFFICIENTS, LOW, HIGH = range(8)
+CENTRE, SCALE, CATEGORY, TURNS, PHASE, COEFFICIENTS, LOW, HIGH, INDICATORS = range(9)
 
 
 class Trees(NamedTuple):
@@ -74,13 +74,16 @@ def _frame_rows(X: Floats, trees: Trees, f: int, Z: Floats, plain: Floats, origi
     turns, phase = floats_2(where, size, f, TURNS), floats_1(where, size, f, PHASE)
     coefficients = floats_1(where, size, f, COEFFICIENTS)
     low, high = floats_1(where, size, f, LOW), floats_1(where, size, f, HIGH)
-    z, t = np.empty(p), np.empty(len(phase))
+    indicators = ints_2(where, size, f, INDICATORS)
+    z, t = np.empty(len(low)), np.empty(len(phase))
     frame_rows(X, centre, scale, category, Z, plain)
     for i in range(n):
         origin[i] = 0.0
         if len(coefficients) > 0:
             for a in range(p):
                 z[a] = min(max(plain[i, a], low[a]), high[a])
+            for j in range(len(indicators)):
+                z[p + j] = 1.0 if Z[i, indicators[j, 0]] == indicators[j, 1] else 0.0
             origin[i] = fourier_value(z, turns, phase, coefficients, t)
 
 

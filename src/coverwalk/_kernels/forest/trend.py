@@ -35,8 +35,9 @@ def fourier_features(Z: Floats, turns: Floats, phase: Floats, height: float, F: 
             t[k] = phase[k]
         for a in range(p):
             z = F[i, 1 + a] = Z[i, a]
-            for k in range(D):
-                t[k] += z * turns[a, k]
+            if z != 0.0:  # most indicators of categories are
+                for k in range(D):
+                    t[k] += z * turns[a, k]
         _turn(t)
         for k in range(D):
             F[i, 1 + p + k] = height * t[k]
@@ -51,8 +52,9 @@ def fourier_value(z: Floats, turns: Floats, phase: Floats, coefficients: Floats,
         t[k] = phase[k]
     for a in range(p):
         total += coefficients[1 + a] * z[a]
-        for k in range(D):
-            t[k] += z[a] * turns[a, k]
+        if z[a] != 0.0:
+            for k in range(D):
+                t[k] += z[a] * turns[a, k]
     _turn(t)
     for k in range(D):
         total += coefficients[1 + p + k] * t[k]

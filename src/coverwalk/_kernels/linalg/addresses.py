@@ -46,6 +46,12 @@ def floats_3(where: Ints, size: Ints, t: int, a: int) -> Any:
 
 
 @kernel
+def ints_2(where: Ints, size: Ints, t: int, a: int) -> Any:
+    """Integers of 64 bits, two dimensions."""
+    return carray(pointer(where[t, a]), (size[t, a, 0], size[t, a, 1]), np.int64)
+
+
+@kernel
 def ints_1(where: Ints, size: Ints, t: int, a: int) -> Any:
     """Integers of 64 bits, one dimension."""
     return carray(pointer(where[t, a]), (size[t, a, 0],), np.int64)

@@ -2,7 +2,7 @@
 
 Trees are slow at smooth functions of many inputs: every split halves the rows and uses one input. Ridge regression
 on cosines of random frequencies (Rahimi & Recht) is Gaussian process regression with a normal kernel, made finite; it
-is a local model of the root with a basis that grows with the rows.
+is a local model of the root with a basis that grows with the rows. Categories are inputs of 0 and 1.
 """
 
 from collections.abc import Iterator
@@ -13,10 +13,11 @@ from typing import Annotated, NamedTuple
 import numpy as np
 from numpy.linalg import cholesky, eigh, inv  # those of SciPy keep the GIL, and a stream waits for them
 
-from coverwalk._arrays import Floats
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.forest.trend import fourier, fourier_features
-from coverwalk.files.schema import Array, Real, stored
+from coverwalk.files.schema import Array, Limits, Real, stored
 from coverwalk.forest.threads import in_threads, one_blas_thread
+from coverwalk.preparation.scaling import ScaledRows
 
 WAVELENGTHS = (0.5, 1.0, 2.0)  # of the kernel, in units of the diameter sqrt(p) of standardised inputs
 MIDDLE = (1.0,)  # those of a metric that only leads to the next one
@@ -32,9 +33,10 @@ CLAMPED_ROWS = 2**16  # copied at a time
 JUDGED_ROWS, JUDGED_FREQUENCIES = 1024, 128  # with which wavelengths and ridges are compared
 MANY_ROWS = 12  # for each cosine: leverages are their mean from there on, and more cosines might be worth it
 MIN_KEEP = 1e-3  # of 1 - leverage
+MAX_INDICATORS = 128  # those of the categories that divide the rows most evenly
 
 
-@stored(read_first=("phase",))
+@stored(read_first=("phase", "indicators"))
 @dataclass(frozen=True)
 class Trend:
     """c_0 + sum_a c_a z_a + sum_k c_k cos(2 pi (turns_k'z + phase_k)).
@@ -43,55 +45,68 @@ class Trend:
     --------
     >>> Z = np.random.default_rng(0).uniform(-2, 2, size=(600, 2))
     >>> r = np.sin(2 * Z[:, 0]) * np.cos(Z[:, 1])
-    >>> planned, _ = Trend.plan(Z, r, seed=0)
-    >>> trend, left = planned.fit(Z, r)
+    >>> rows = ScaledRows(Z, Z)
+    >>> planned, _ = Trend.plan(rows, r, seed=0)
+    >>> trend, left = planned.fit(rows, r)
     >>> bool(np.std(left) < 0.02 < np.std(r))
     True
-    >>> bool(np.max(np.abs(r - trend.value(Z))) < 0.1)
+    >>> bool(np.max(np.abs(r - trend.value(rows))) < 0.1)
     True
     """
 
-    turns: Annotated[Floats, Array(float, "p", "D", low=-1e6, high=1e6)]  # (p, D)
+    turns: Annotated[Floats, Array(float, "p + m", "D", low=-1e6, high=1e6)]  # (p + m, D)
     phase: Annotated[Floats, Array(float, "D", low=-100, high=100)]  # (D,)
-    coefficients: Annotated[Floats, Array(float, "1 + p + D")]  # (1 + p + D,)
+    coefficients: Annotated[Floats, Array(float, "1 + p + m + D")]  # (1 + p + m + D,)
     ridge: Annotated[float, Real(above=0)]
-    low: Annotated[Floats, Array(float, "p")]  # (p,) the range of the rows: inputs are clamped to it
-    high: Annotated[Floats, Array(float, "p")]
+    low: Annotated[Floats, Array(float, "p + m")]  # (p + m,) the range of the rows: inputs are clamped to it
+    high: Annotated[Floats, Array(float, "p + m")]
+    # (m, 2) columns and categories
+    indicators: Annotated[Ints, Array(np.int64, "m", 2, columns={0: Limits(index="p")})]
     keep: Annotated[float, Real()] = 1.0  # the mean of 1 - leverage of the rows to which it was fitted
 
     @classmethod
-    def plan(cls, Z: Floats, r: Floats, seed: int, n_rows: int = 0) -> tuple["Trend", Floats]:
-        """Cosines and ridge for rows Z (n, p), of order one and in random order, and r (n,).
+    def plan(
+        cls, rows: ScaledRows, r: Floats, seed: int, n_categories: tuple[int, ...] = (), n_rows: int = 0
+    ) -> tuple["Trend", Floats]:
+        """Cosines and ridge for rows (n, p), of order one and in random order, and r (n,).
 
         Wavelength and ridge are those with the least leave-one-out errors on some rows. Returns what a rough trend
-        leaves of r, too. n_rows: how many rows it will be fitted to, if these are a sample of them.
+        leaves of r, too. n_categories: of each column, 0 for numbers; empty where all are numbers; n_rows: how many
+        rows it will be fitted to, if these are a sample of them.
         """
-        n, p = max(len(Z), n_rows), Z.shape[1]
+        n, p = max(len(r), n_rows), rows.Z.shape[1]
         n_frequencies = min(n // 4, JUDGED_FREQUENCIES + n // 16, MIN_FREQUENCIES)
-        n_judged = min(len(Z), JUDGED_ROWS)
+        n_judged = min(len(r), JUDGED_ROWS)
         few = min(n_judged // 4, JUDGED_FREQUENCIES)
+        indicators = _indicators(rows.Z, n_categories)
+        P = p + len(indicators)
         with one_blas_thread():
-            judged = Z[:n_judged], r[:n_judged]
-            best = plain = last = _rough(judged, np.eye(p), WAVELENGTHS, few, seed)
-            for k in range(N_METRICS if p > 1 else 0):
+            judged = _judged(rows, r, indicators, n_judged)
+            starts = [np.eye(P)] + ([np.diag(np.arange(P) < p) + 0.0] if p < P else [])  # categories in a line alone
+            begun = [_rough(judged, metric, WAVELENGTHS, few, seed) for metric in starts]
+            best = plain = last = min(begun, key=lambda rough: rough.square)
+            for k in range(N_METRICS if P > 1 else 0):
                 tried = WAVELENGTHS if k == N_METRICS - 1 else MIDDLE
-                last = _rough(judged, _metric(last.trend.slopes(judged[0])), tried, few, seed)
+                last = _rough(judged, _metric(last.trend.slopes(judged.Z), p), tried, few, seed)
                 if last.square < best.square and (last.square < WORTH_IT * plain.square or _surely_less(last, plain)):
                     best = last
             if n >= MANY_ROWS * JUDGED_FREQUENCIES * 2:
-                judged = Z[: 2 * n_judged], r[: 2 * n_judged]
+                judged = _judged(rows, r, indicators, 2 * n_judged)
                 some = _rough(judged, best.metric, (1.0,), few, seed)
                 more = _rough(judged, best.metric, (1.0,), 2 * few, seed, MORE_RIDGES)
                 if more.square < WORTH_IT * some.square:
                     best, n_frequencies = more, min(n // 4, MAX_FREQUENCIES)
-        ends = {"low": Z.min(axis=0), "high": Z.max(axis=0)}
+        low, high = _ends(rows, len(indicators))
         rest = slice(len(best.left), None)
-        left = np.concatenate([best.left, r[rest] - replace(best.trend, **ends).value(Z[rest])])
-        turns, phase = _random_frequencies(best.metric, n_frequencies, seed)
-        return cls(turns, phase, np.zeros(1 + p + n_frequencies), best.trend.ridge, **ends), left
+        left = np.concatenate([best.left, r[rest] - replace(best.trend, low=low, high=high).value(rows.some(rest))])
+        turns, phase = _random_frequencies(best.metric, p, n_frequencies, seed)
+        nothing = np.zeros(1 + P + n_frequencies)
+        return cls(turns, phase, nothing, best.trend.ridge, low, high, indicators), left
 
-    def fit(self, Z: Floats, r: Floats, weight: Floats | None = None, n_threads: int = 1) -> tuple["Trend", Floats]:
-        """The same cosines fitted to rows Z (n, p), in random order, and r (n,), with weights (n,) if they have some;
+    def fit(
+        self, rows: ScaledRows, r: Floats, weight: Floats | None = None, n_threads: int = 1
+    ) -> tuple["Trend", Floats]:
+        """The same cosines fitted to rows (n, p), in random order, and r (n,), with weights (n,) if they have some;
         and what they leave of r.
 
         What is left of a row to which they were fitted is its error when it is left out.
@@ -99,7 +114,7 @@ class Trend:
         n = min(len(r), MAX_ROWS)
         root = np.ones(n) if weight is None else np.sqrt(weight[:n])
         with one_blas_thread():
-            F = _features(Z[:n], self.turns, self.phase, n_threads)
+            F = _features(_inputs(rows, slice(n), self.indicators), self.turns, self.phase, n_threads)
             if weight is not None:
                 F *= root[:, None]
             D = F.shape[1]
@@ -112,28 +127,71 @@ class Trend:
             keep = np.maximum(1.0 - leverage, MIN_KEEP)
             left = (r[:n] - (F @ coefficients) / root) / keep
             del F  # a hundred megabytes and more, which the rows beyond need not find here
-        ends = {"low": Z.min(axis=0), "high": Z.max(axis=0)} if len(Z) else {}
-        trend = replace(self, coefficients=_in_units(coefficients, Z.shape[1]), keep=float(keep.mean()), **ends)
-        return trend, np.concatenate([left, r[n:] - trend.value(Z[n:], n_threads)])
+        low, high = _ends(rows, len(self.indicators)) if n else (self.low, self.high)
+        coefficients = _in_units(coefficients, len(self.turns))
+        trend = replace(self, coefficients=coefficients, low=low, high=high, keep=float(keep.mean()))
+        return trend, np.concatenate([left, r[n:] - trend.value(rows.some(slice(n, None)), n_threads)])
 
     def slopes(self, Z: Floats) -> Floats:
-        """Derivatives by the inputs in rows Z (n, p); (n, p)."""
-        p = Z.shape[1]
-        sines = np.empty((len(Z), 1 + p + len(self.phase)))
+        """Derivatives by the inputs in rows Z (n, p + m) with those of categories; (n, p + m)."""
+        P = Z.shape[1]
+        sines = np.empty((len(Z), 1 + P + len(self.phase)))
         fourier_features(Z, self.turns, self.phase - 0.25, 1.0, sines)  # cosines, a quarter of a turn later
-        bent = -2 * np.pi * self.coefficients[1 + p :, None] * self.turns.T
-        return sines[:, 1 + p :] @ bent + self.coefficients[1 : 1 + p]
+        bent = -2 * np.pi * self.coefficients[1 + P :, None] * self.turns.T
+        return sines[:, 1 + P :] @ bent + self.coefficients[1 : 1 + P]
 
-    def value(self, Z: Floats, n_threads: int = 1) -> Floats:
-        """In rows Z (n, p)."""
-        values = np.empty(len(Z))
+    def value(self, rows: ScaledRows, n_threads: int = 1) -> Floats:
+        """In rows (n, p)."""
+        n = len(rows.Z)
+        values = np.empty(n)
 
-        def some(rows: slice) -> None:
-            clamped = np.minimum(np.maximum(Z[rows], self.low), self.high)
-            fourier(clamped, self.turns, self.phase, self.coefficients, values[rows])
+        def some(part: slice) -> None:
+            clamped = np.minimum(np.maximum(_inputs(rows, part, self.indicators), self.low), self.high)
+            fourier(clamped, self.turns, self.phase, self.coefficients, values[part])
 
-        in_threads(some, _parts(len(Z), max(n_threads, len(Z) // CLAMPED_ROWS)), n_threads)
+        in_threads(some, _parts(n, max(n_threads, n // CLAMPED_ROWS)), n_threads)
         return values
+
+
+def _indicators(Z: Floats, n_categories: tuple[int, ...]) -> Ints:
+    """Columns and categories (m, 2) that some rows Z (n, p) have and some have not: those that divide rows evenly.
+
+    >>> _indicators(np.array([[0.0, 1.5], [0.0, 0.5], [2.0, 1.0]]), (3, 0)).tolist()
+    [[0, 0], [0, 2]]
+    """
+    found, evenly = np.empty((0, 2), np.int64), np.empty(0)
+    for a in np.flatnonzero(n_categories).tolist():
+        shares = np.bincount(Z[~np.isnan(Z[:, a]), a].astype(np.int64)) / len(Z)
+        divides = np.flatnonzero((shares > 0) & (shares < 1))
+        found = np.concatenate([found, np.column_stack([np.full(len(divides), a), divides])])
+        evenly = np.concatenate([evenly, shares[divides] * (1.0 - shares[divides])])
+    return found[np.sort(np.argsort(-evenly, kind="stable")[:MAX_INDICATORS])]
+
+
+def _inputs(rows: ScaledRows, some: slice, indicators: Ints) -> Floats:
+    """Some of the rows, with an input of 0 or 1 for each of the indicators (m, 2) behind all others; (n, p + m)."""
+    if not len(indicators):
+        return rows.plain[some]
+    column, category = indicators.T
+    return np.hstack([rows.plain[some], rows.Z[some][:, column] == category])
+
+
+def _ends(rows: ScaledRows, m: int) -> tuple[Floats, Floats]:
+    """The range of each of the inputs, m of which are indicators."""
+    low, high = rows.plain.min(axis=0), rows.plain.max(axis=0)
+    return np.concatenate([low, np.zeros(m)]), np.concatenate([high, np.ones(m)])
+
+
+class _Judged(NamedTuple):
+    """Rows by which trends are compared."""
+
+    Z: Floats  # (n, p + m)
+    r: Floats
+    indicators: Ints  # (m, 2)
+
+
+def _judged(rows: ScaledRows, r: Floats, indicators: Ints, n: int) -> _Judged:
+    return _Judged(_inputs(rows, slice(n), indicators), r[:n], indicators)
 
 
 class _Rough(NamedTuple):
@@ -141,12 +199,12 @@ class _Rough(NamedTuple):
 
     square: float  # mean square of the leave-one-out errors
     trend: Trend
-    metric: Floats  # (p, p): inputs are seen through it
+    metric: Floats  # (p + m, p + m): inputs are seen through it
     left: Floats  # the leave-one-out errors
 
 
 def _rough(
-    judged: tuple[Floats, Floats],
+    judged: _Judged,
     metric: Floats,
     wavelengths: tuple[float, ...],
     n_frequencies: int,
@@ -154,13 +212,12 @@ def _rough(
     ridges: tuple[float, ...] = RIDGES,
 ) -> _Rough:
     """The one of the wavelength and the ridge with the least leave-one-out errors."""
-    Z, r = judged
-    ends = Z.min(axis=0), Z.max(axis=0)
-    tried = []
+    Z, r, indicators = judged
+    ends, p, tried = (Z.min(axis=0), Z.max(axis=0)), Z.shape[1] - len(indicators), []
     for wavelength in wavelengths:
-        turns, phase = _random_frequencies(metric / wavelength, n_frequencies, seed)
+        turns, phase = _random_frequencies(metric / wavelength, p, n_frequencies, seed)
         for ridge, coefficients, left in _ridges(_features(Z, turns, phase), r, ridges):
-            trend = Trend(turns, phase, _in_units(coefficients, len(metric)), ridge, *ends)
+            trend = Trend(turns, phase, _in_units(coefficients, len(metric)), ridge, *ends, indicators)
             tried.append(_Rough(float(np.mean(left**2)), trend, metric / wavelength, left))
     return min(tried, key=lambda rough: rough.square)
 
@@ -171,20 +228,21 @@ def _surely_less(one: _Rough, other: _Rough) -> bool:
     return bool(gain.mean() > SURE * gain.std() / np.sqrt(len(gain)))
 
 
-def _random_frequencies(metric: Floats, n_frequencies: int, seed: int) -> tuple[Floats, Floats]:
-    rng, p = np.random.default_rng(seed), len(metric)
-    turns = metric @ rng.standard_normal((n_frequencies, p)).T / (2 * np.pi * np.sqrt(max(p, 1)))
+def _random_frequencies(metric: Floats, p: int, n_frequencies: int, seed: int) -> tuple[Floats, Floats]:
+    """For p columns: all indicators of one vary no more than a number does."""
+    rng = np.random.default_rng(seed)
+    turns = metric @ rng.standard_normal((n_frequencies, len(metric))).T / (2 * np.pi * np.sqrt(max(p, 1)))
     return np.ascontiguousarray(turns), rng.uniform(0.0, 1.0, n_frequencies)
 
 
-def _metric(slopes: Floats) -> Floats:
-    """The root of the mean of slopes times slopes', its squares of mean one: lengths in it are how much y changes.
+def _metric(slopes: Floats, p: int) -> Floats:
+    """The root of the mean of slopes times slopes', its squares of sum p: lengths in it are how much y changes.
 
     Inputs that do not matter vanish, and cosines run along the directions that do (Radhakrishnan et al., "Mechanism for
     feature learning in neural networks and backpropagation-free machine learning models", Science 2024).
     """
     values, vectors = eigh(slopes.T @ slopes)
-    values = np.maximum(values, 0.0) / max(values.mean(), 1e-300)
+    values = np.maximum(values, 0.0) / max(values.sum() / p, 1e-300)
     root: Floats = (vectors * np.sqrt(values)) @ vectors.T
     return root
 
