@@ -126,7 +126,7 @@ class SlowTree:
         z = rows.Z[0]
         target = member.frame.output.forward(np.array([[y]]))[0, 0]
         if member.part.smooth:
-            target -= member.frame.origin(rows.plain)[0]
+            target -= member.frame.origin(rows)[0]
         below, log_psi = 0.0, None
         for context in self.way(z):
             context.fade((1 - self.decay) ** (self.now - self.seen[context]))
