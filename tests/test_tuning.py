@@ -6,6 +6,7 @@ from scipy.optimize import minimize
 from scipy.special import softmax
 
 from coverwalk import ConditionalDensity, load
+from coverwalk._kernels.forest.trend import MISSING
 from coverwalk.forest import target_choice, tuning
 from coverwalk.forest.experts.trend import Trend
 from coverwalk.forest.forest import Forest
@@ -74,7 +75,8 @@ def test_a_trend_of_categories_is_one_of_indicators():
     X, y, n_categories = mixed_rows(300)
     rows = Scaling.of(X).rows(X, n_categories)
     trend, left = Trend.plan(rows, y, 0, n_categories)[0].fit(rows, y)
-    has = [X[:, a] == category for a in (2, 3) for category in range(n_categories[a])]
+    known = [[X[:, a] == category for category in range(n_categories[a])] for a in range(4)]
+    has = [each for a in range(4) for each in [*known[a], np.isnan(X[:, a])]]
     Z = np.column_stack([np.nan_to_num(rows.Z[:, :2]), np.zeros((300, 2)), *has])
     F, D = design(trend, Z), len(trend.phase)
     np.testing.assert_allclose(trend.value(rows), F @ trend.coefficients, atol=1e-10)
@@ -103,6 +105,7 @@ def test_kernels_have_the_trend_of_categories():
     parts = (Part(1, 0, 0.5, True),)
     forest = fitted(X, y, Settings(n_trees=1, degree=0, parts=parts, min_rows=1000, n_categories=n_categories))
     X[:5, 2:] = [[np.nan, 3.0], [7.0, 3.0], [1.0, np.nan], [1.0, 40.0], [np.nan, np.nan]]
+    assert (forest.trend.indicators == [0, MISSING]).all(axis=1).any()
     dist = forest.predict_dist(X)
     loc = dist.components.loc[dist.context == 0].reshape(300, -1)  # of the root, in the units of y
     origin = forest.frame.origin(forest.frame.rows(X)) * forest.output.scale

@@ -18,7 +18,7 @@ from coverwalk._kernels.forest.learned import learn_rows, pool_rows
 from coverwalk._kernels.forest.node import route
 from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk._kernels.forest.scaling import frame_rows, to_units
-from coverwalk._kernels.forest.trend import fourier_value
+from coverwalk._kernels.forest.trend import MISSING, fourier_value
 from coverwalk._kernels.linalg.addresses import floats_1, floats_2, floats_3, ints_1, ints_2
 from coverwalk._kernels.linalg.prefetch import prefetch
 
@@ -83,7 +83,8 @@ def _frame_rows(X: Floats, trees: Trees, f: int, Z: Floats, plain: Floats, origi
             for a in range(p):
                 z[a] = min(max(plain[i, a], low[a]), high[a])
             for j in range(len(indicators)):
-                z[p + j] = 1.0 if Z[i, indicators[j, 0]] == indicators[j, 1] else 0.0
+                value, wanted = Z[i, indicators[j, 0]], indicators[j, 1]
+                z[p + j] = math.isnan(value) if wanted == MISSING else value == wanted
             origin[i] = fourier_value(z, turns, phase, coefficients, t)
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from coverwalk._arrays import Floats
 from coverwalk._kernels._compile import fused_kernel, kernel
 
+MISSING = -1  # the category of a missing value
 # sin(2 pi v) = sum_k (-1)^k (2 pi v)^(2k + 1) / (2k + 1)!, for |v| <= 1/4; what is left out is below 1e-15
 SERIES = np.array([(-1.0) ** k * (2 * math.pi) ** (2 * k + 1) / math.factorial(2 * k + 1) for k in range(10)])
 

@@ -2,7 +2,8 @@
 
 Trees are slow at smooth functions of many inputs: every split halves the rows and uses one input. Ridge regression
 on cosines of random frequencies (Rahimi & Recht) is Gaussian process regression with a normal kernel, made finite; it
-is a local model of the root with a basis that grows with the rows. Categories are inputs of 0 and 1.
+is a local model of the root with a basis that grows with the rows. Categories are inputs
+of 0 and 1, and so is whether a value is missing.
 """
 
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.linalg import cholesky, eigh, inv  # those of SciPy keep the GIL, and a stream waits for them
 
 from coverwalk._arrays import Floats, Ints
-from coverwalk._kernels.forest.trend import fourier, fourier_features
+from coverwalk._kernels.forest.trend import MISSING, fourier, fourier_features
 from coverwalk.files.schema import Array, Limits, Real, stored
 from coverwalk.forest.threads import in_threads, one_blas_thread
 from coverwalk.preparation.scaling import ScaledRows
@@ -61,7 +62,7 @@ class Trend:
     low: Annotated[Floats, Array(float, "p + m")]  # (p + m,) the range of the rows: inputs are clamped to it
     high: Annotated[Floats, Array(float, "p + m")]
     # (m, 2) columns and categories
-    indicators: Annotated[Ints, Array(np.int64, "m", 2, columns={0: Limits(index="p")})]
+    indicators: Annotated[Ints, Array(np.int64, "m", 2, columns={0: Limits(index="p"), 1: Limits(low=MISSING)})]
     keep: Annotated[float, Real()] = 1.0  # the mean of 1 - leverage of the rows to which it was fitted
 
     @classmethod
@@ -155,17 +156,21 @@ class Trend:
 
 def _indicators(Z: Floats, n_categories: tuple[int, ...]) -> Ints:
     """Columns and categories (m, 2) that some rows Z (n, p) have and some have not: those that divide rows evenly.
+    A missing value, of a number too, is a category.
 
-    >>> _indicators(np.array([[0.0, 1.5], [0.0, 0.5], [2.0, 1.0]]), (3, 0)).tolist()
-    [[0, 0], [0, 2]]
+    >>> _indicators(np.array([[0.0, 1.5], [0.0, np.nan], [2.0, 1.0]]), (3, 0)).tolist()
+    [[0, 0], [0, 2], [1, -1]]
     """
-    found, evenly = np.empty((0, 2), np.int64), np.empty(0)
-    for a in np.flatnonzero(n_categories).tolist():
-        shares = np.bincount(Z[~np.isnan(Z[:, a]), a].astype(np.int64)) / len(Z)
-        divides = np.flatnonzero((shares > 0) & (shares < 1))
-        found = np.concatenate([found, np.column_stack([np.full(len(divides), a), divides])])
-        evenly = np.concatenate([evenly, shares[divides] * (1.0 - shares[divides])])
-    return found[np.sort(np.argsort(-evenly, kind="stable")[:MAX_INDICATORS])]
+    found, evenly = [np.empty((0, 2), np.int64)], [np.empty(0)]
+    for a, n in enumerate(n_categories or [0] * Z.shape[1]):
+        missing = np.isnan(Z[:, a])
+        known = np.bincount(Z[~missing, a].astype(np.int64)) if n else np.empty(0, np.int64)
+        shares = np.append(known, missing.sum()) / len(Z)
+        found.append(np.column_stack([np.full(len(shares), a), [*range(len(known)), MISSING]]))
+        evenly.append(shares * (1.0 - shares))
+    value = np.concatenate(evenly)
+    kept = np.argsort(-value, kind="stable")[:MAX_INDICATORS]
+    return np.concatenate(found)[np.sort(kept[value[kept] > 0])]
 
 
 def _inputs(rows: ScaledRows, some: slice, indicators: Ints) -> Floats:
@@ -173,7 +178,8 @@ def _inputs(rows: ScaledRows, some: slice, indicators: Ints) -> Floats:
     if not len(indicators):
         return rows.plain[some]
     column, category = indicators.T
-    return np.hstack([rows.plain[some], rows.Z[some][:, column] == category])
+    value = rows.Z[some][:, column]
+    return np.hstack([rows.plain[some], np.where(category == MISSING, np.isnan(value), value == category)])
 
 
 def _ends(rows: ScaledRows, m: int) -> tuple[Floats, Floats]:
