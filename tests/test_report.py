@@ -242,6 +242,24 @@ def test_the_page_predicts_what_the_model_predicts(budget, browser, subject, tmp
     assert ours[:, 60].tolist() == counted(forest, X)
 
 
+def test_the_page_knows_curves_of_single_inputs(browser, tmp_path):
+    rng = np.random.default_rng(0)
+    X = np.column_stack([rng.uniform(-1, 1, (600, 4)), rng.integers(0, 3, 600)])
+    y = np.sign(X[:, 0]) + np.sin(8 * X[:, 1]) + np.cos(7 * X[:, 2]) + (X[:, 4] == 1) + 0.1 * rng.standard_normal(600)
+    forest = Forest.plan(X, y, Settings(n_trees=2, parts=(Part(2, 1, 0.5, True),)))
+    forest.accumulate(X, y)
+    forest.finalize()
+    assert len(forest.trend.curves.column) == 5  # or this would show nothing
+    page.write_report(Subject.of(forest, "y", X[:100], y[:100]), tmp_path / "c.html", "c")
+    browser.open((tmp_path / "c.html").as_uri())
+    rows, grid = np.vstack([X[:20], 3 * X[:20]]), np.linspace(-5, 5, 40)
+    ours = browser.evaluate(
+        f"{rows.tolist()}.map((x) => {{ const m = coverwalk.mixture, v = m.components(x);"
+        f" return {grid.tolist()}.map((y) => m.density(v, y)); }})"
+    )
+    np.testing.assert_allclose(ours, forest.predict_dist(rows).pdf(grid[None, :]), rtol=1e-6)
+
+
 def counted(forest, X):
     """Components of each row, those of no weight among them: the page keeps them."""
     table = TreeTable(forest.table.members, forest.global_kernel, forest.settings.kernel, learns=True)

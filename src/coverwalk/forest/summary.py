@@ -73,6 +73,7 @@ def _n_bytes(forest: Forest) -> int:
     arrays: list[NDArray[Any]] = [forest.X, forest.y, *(tree.nodes for tree in forest.trees)]
     if forest.trend:
         arrays += [forest.trend.turns, forest.trend.phase, forest.trend.coefficients]
+        arrays += [forest.trend.curves.knots, forest.trend.curves.heights]
     for tree in forest.fitted:
         arrays += [*tree.records, tree.shape, *tree.shapes.__getstate__().values()]
     if forest.global_kernel is not None:

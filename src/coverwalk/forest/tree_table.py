@@ -87,7 +87,7 @@ class TreeTable:
     def trees(self) -> Trees:
         """What the kernels read. The arrays behind the addresses are kept alive by this object."""
         arrays = self._arrays
-        K, A = len(self.members), len(arrays[0])
+        K, A = len(self.members), max(len(own) for own in arrays)
         where, size = np.zeros((len(arrays), A), np.int64), np.zeros((len(arrays), A, 3), np.int64)
         for t, own in enumerate(arrays):
             for a, array in enumerate(own):
@@ -217,8 +217,9 @@ def _arrays_of_tree(member: Member) -> list[NDArray[Any]]:
 def _arrays_of_frame(frame: Frame) -> list[NDArray[Any]]:
     p = len(frame.inputs.centre)
     category = np.array(frame.n_categories or (0,) * p, np.int64)
-    fourier = (_NONE_2, _NONE, _NONE, _NONE, _NONE, np.empty((0, 2), np.int64))
+    smooth = (_NONE_2, _NONE, _NONE, _NONE, _NONE, np.empty((0, 2), np.int64), np.empty(0, np.int64), _NONE_2, _NONE_2)
     if frame.trend is not None:
-        trend = frame.trend
-        fourier = (trend.turns, trend.phase, trend.coefficients, trend.low, trend.high, trend.indicators)
-    return [frame.inputs.centre, frame.inputs.scale, category, *fourier]
+        trend, curves = frame.trend, frame.trend.curves
+        cosines = trend.turns, trend.phase, trend.coefficients, trend.low, trend.high, trend.indicators
+        smooth = (*cosines, curves.column, curves.knots, curves.heights)
+    return [frame.inputs.centre, frame.inputs.scale, category, *smooth]

@@ -18,7 +18,7 @@ from coverwalk._kernels.forest.learned import learn_rows, pool_rows
 from coverwalk._kernels.forest.node import route
 from coverwalk._kernels.forest.polynomial import n_features
 from coverwalk._kernels.forest.scaling import frame_rows, to_units
-from coverwalk._kernels.forest.trend import MISSING, fourier_value
+from coverwalk._kernels.forest.trend import MISSING, curves_value, fourier_value
 from coverwalk._kernels.linalg.addresses import floats_1, floats_2, floats_3, ints_1, ints_2
 from coverwalk._kernels.linalg.prefetch import prefetch
 
@@ -27,7 +27,7 @@ DEGREE, SMOOTH, SHAPE, MIDDLE, UNIT, FACTOR = range(6)
 # arrays of a tree in `Trees.where`, after which come those of `Learned`
 STORE, FILL_COLUMN, FILL_MEAN, LEARNED = range(4)
 # arrays of a frame
-CENTRE, SCALE, CATEGORY, TURNS, PHASE, COEFFICIENTS, LOW, HIGH, INDICATORS = range(9)
+CENTRE, SCALE, CATEGORY, TURNS, PHASE, COEFFICIENTS, LOW, HIGH, INDICATORS, COLUMN, KNOTS, HEIGHTS = range(12)
 
 
 class Trees(NamedTuple):
@@ -75,6 +75,8 @@ def _frame_rows(X: Floats, trees: Trees, f: int, Z: Floats, plain: Floats, origi
     coefficients = floats_1(where, size, f, COEFFICIENTS)
     low, high = floats_1(where, size, f, LOW), floats_1(where, size, f, HIGH)
     indicators = ints_2(where, size, f, INDICATORS)
+    column, knots = ints_1(where, size, f, COLUMN), floats_2(where, size, f, KNOTS)
+    heights = floats_2(where, size, f, HEIGHTS)
     z, t = np.empty(len(low)), np.empty(len(phase))
     frame_rows(X, centre, scale, category, Z, plain)
     for i in range(n):
@@ -85,7 +87,7 @@ def _frame_rows(X: Floats, trees: Trees, f: int, Z: Floats, plain: Floats, origi
             for j in range(len(indicators)):
                 value, wanted = Z[i, indicators[j, 0]], indicators[j, 1]
                 z[p + j] = math.isnan(value) if wanted == MISSING else value == wanted
-            origin[i] = fourier_value(z, turns, phase, coefficients, t)
+            origin[i] = fourier_value(z, turns, phase, coefficients, t) + curves_value(z, column, knots, heights)
 
 
 @kernel

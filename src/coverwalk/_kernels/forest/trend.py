@@ -1,10 +1,10 @@
-"""A line and cosines, row by row: their features, and their values, in which a row does not depend on others."""
+"""A line, cosines and curves, row by row: features, and values, in which a row does not depend on others."""
 
 import math
 
 import numpy as np
 
-from coverwalk._arrays import Floats
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import fused_kernel, kernel
 
 MISSING = -1  # the category of a missing value
@@ -63,8 +63,35 @@ def fourier_value(z: Floats, turns: Floats, phase: Floats, coefficients: Floats,
 
 
 @kernel
-def fourier(Z: Floats, turns: Floats, phase: Floats, coefficients: Floats, out: Floats) -> None:
+def curves_value(z: Floats, column: Ints, knots: Floats, heights: Floats) -> float:
+    """The sum over j of heights (q, K) at knots (q, K), in ascending order, and straight between: at z[column_j]."""
+    total = 0.0
+    for j in range(len(column)):
+        value, low, high = z[column[j]], 0, knots.shape[1] - 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            if knots[j, middle] <= value:
+                low = middle
+            else:
+                high = middle
+        width = knots[j, high] - knots[j, low]
+        share = min(max((value - knots[j, low]) / width, 0.0), 1.0) if width > 0.0 else 0.0
+        total += (1.0 - share) * heights[j, low] + share * heights[j, high]
+    return total
+
+
+@kernel
+def trend_values(
+    Z: Floats,
+    turns: Floats,
+    phase: Floats,
+    coefficients: Floats,
+    column: Ints,
+    knots: Floats,
+    heights: Floats,
+    out: Floats,
+) -> None:
     """Fill out (n,): the value in each row of Z (n, p)."""
     t = np.empty(len(phase))
     for i in range(len(Z)):
-        out[i] = fourier_value(Z[i], turns, phase, coefficients, t)
+        out[i] = fourier_value(Z[i], turns, phase, coefficients, t) + curves_value(Z[i], column, knots, heights)

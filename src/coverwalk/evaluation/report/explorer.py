@@ -108,6 +108,8 @@ def _trend(forest: Forest) -> dict[str, NDArray[Any]]:
     trend = forest.trend
     for name in ("turns", "phase", "coefficients", "low", "high"):
         arrays[f"trend_{name}"] = getattr(trend, name) if trend else np.zeros(0)
+    for name in ("column", "knots", "heights"):
+        arrays[f"curve_{name}"] = getattr(trend.curves, name) if trend else np.zeros(0)
     return arrays
 
 

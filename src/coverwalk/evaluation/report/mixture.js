@@ -108,7 +108,7 @@ class Mixture {
     }));
   }
 
-  // The smooth function from which some trees start: a line and random Fourier features.
+  // The smooth function from which some trees start: a line, random Fourier features, and curves of single inputs.
   trend(z) {
     const n = this.trend_phase.length, p = z.length, c = this.trend_coefficients;
     if (c.length === 0) return 0;
@@ -120,6 +120,15 @@ class Mixture {
       for (let a = 0; a < p; a++) turns += this.trend_turns[a * n + k] * z[a];
       total += c[1 + p + k] * Math.cos(2 * Math.PI * turns);
     }
+    const last = this.curve_knots.length / Math.max(this.curve_column.length, 1) - 1;
+    this.curve_column.forEach((a, j) => {
+      const begin = j * (last + 1), knot = (k) => this.curve_knots[begin + k], height = (k) => this.curve_heights[begin + k];
+      let low = 0;
+      while (low < last - 1 && knot(low + 1) <= z[a]) low++;
+      const width = knot(low + 1) - knot(low);
+      const share = width > 0 ? Math.min(Math.max((z[a] - knot(low)) / width, 0), 1) : 0;
+      total += (1 - share) * height(low) + share * height(low + 1);
+    });
     return total;
   }
 

@@ -1,9 +1,9 @@
-"""A smooth function over the whole space, from which some trees of a forest start: a line and cosines.
+"""A smooth function over the whole space, from which some trees of a forest start: a line, cosines and curves.
 
 Trees are slow at smooth functions of many inputs: every split halves the rows and uses one input. Ridge regression
 on cosines of random frequencies (Rahimi & Recht) is Gaussian process regression with a normal kernel, made finite; it
 is a local model of the root with a basis that grows with the rows. Categories are inputs
-of 0 and 1, and so is whether a value is missing.
+of 0 and 1, and so is whether a value is missing. Where inputs add up, each has a curve of its own.
 """
 
 from collections.abc import Iterator
@@ -15,8 +15,9 @@ import numpy as np
 from numpy.linalg import cholesky, eigh, inv  # those of SciPy keep the GIL, and a stream waits for them
 
 from coverwalk._arrays import Floats, Ints
-from coverwalk._kernels.forest.trend import MISSING, fourier, fourier_features
-from coverwalk.files.schema import Array, Limits, Real, stored
+from coverwalk._kernels.forest.trend import MISSING, fourier_features, trend_values
+from coverwalk.files.schema import Array, Limits, Object, Real, stored
+from coverwalk.forest.experts.curves import MAX_KNOTS_IN_ALL, Curves
 from coverwalk.forest.threads import in_threads, one_blas_thread
 from coverwalk.preparation.scaling import ScaledRows
 
@@ -25,6 +26,7 @@ MIDDLE = (1.0,)  # those of a metric that only leads to the next one
 RIDGES = (1e-3, 1e-2, 0.1, 1.0, 10.0)  # in rows
 MORE_RIDGES = (1e-4, *RIDGES)  # where rows are many: few cannot tell a function without noise from chance
 N_METRICS = 4  # that are learned, each from the last one's trend
+N_METRICS_BESIDE = 2  # beside curves
 WORTH_IT = 0.85  # errors in a learned metric against those without, in squares: else it may be noise to the trees
 SURE = 4.0  # standard errors by which they are less, where noise is most of them
 HEIGHT = 3.0  # of all cosines together against a column of the line: the prior deviation of the smooth part
@@ -32,6 +34,7 @@ MIN_FREQUENCIES, MAX_FREQUENCIES = 384, 1024  # the second where twice as many o
 MAX_ROWS = 2**15  # to which a trend is fitted
 CLAMPED_ROWS = 2**16  # copied at a time
 JUDGED_ROWS, JUDGED_FREQUENCIES = 1024, 128  # with which wavelengths and ridges are compared
+JUDGED_KNOTS = 128  # of all curves, with which they are
 MANY_ROWS = 12  # for each cosine: leverages are their mean from there on, and more cosines might be worth it
 MIN_KEEP = 1e-3  # of 1 - leverage
 MAX_INDICATORS = 128  # those of the categories that divide the rows most evenly
@@ -40,7 +43,7 @@ MAX_INDICATORS = 128  # those of the categories that divide the rows most evenly
 @stored(read_first=("phase", "indicators"))
 @dataclass(frozen=True)
 class Trend:
-    """c_0 + sum_a c_a z_a + sum_k c_k cos(2 pi (turns_k'z + phase_k)).
+    """c_0 + sum_a c_a z_a + sum_k c_k cos(2 pi (turns_k'z + phase_k)) + sum_j f_j(z_a), with curves f_j.
 
     Examples
     --------
@@ -63,6 +66,7 @@ class Trend:
     high: Annotated[Floats, Array(float, "p + m")]
     # (m, 2) columns and categories
     indicators: Annotated[Ints, Array(np.int64, "m", 2, columns={0: Limits(index="p"), 1: Limits(low=MISSING)})]
+    curves: Annotated[Curves, Object(Curves, p="p")]
     keep: Annotated[float, Real()] = 1.0  # the mean of 1 - leverage of the rows to which it was fitted
 
     @classmethod
@@ -91,18 +95,22 @@ class Trend:
                 last = _rough(judged, _metric(last.trend.slopes(judged.Z), p), tried, few, seed)
                 if last.square < best.square and (last.square < WORTH_IT * plain.square or _surely_less(last, plain)):
                     best = last
+            best = _with_curves(judged, best, few, seed)
             if n >= MANY_ROWS * JUDGED_FREQUENCIES * 2:
                 judged = _judged(rows, r, indicators, 2 * n_judged)
-                some = _rough(judged, best.metric, (1.0,), few, seed)
-                more = _rough(judged, best.metric, (1.0,), 2 * few, seed, MORE_RIDGES)
+                curves = best.trend.curves
+                some = _rough(judged, best.metric, (1.0,), few, seed, curves=curves)
+                more = _rough(judged, best.metric, (1.0,), 2 * few, seed, MORE_RIDGES, curves)
                 if more.square < WORTH_IT * some.square:
                     best, n_frequencies = more, min(n // 4, MAX_FREQUENCIES)
         low, high = _ends(rows, len(indicators))
         rest = slice(len(best.left), None)
         left = np.concatenate([best.left, r[rest] - replace(best.trend, low=low, high=high).value(rows.some(rest))])
         turns, phase = _random_frequencies(best.metric, p, n_frequencies, seed)
-        nothing = np.zeros(1 + P + n_frequencies)
-        return cls(turns, phase, nothing, best.trend.ridge, low, high, indicators), left
+        nothing, curves = np.zeros(1 + P + n_frequencies), best.trend.curves
+        if len(curves.column):
+            curves = Curves.planned(rows.plain, min(n // 2, MAX_KNOTS_IN_ALL))
+        return cls(turns, phase, nothing, best.trend.ridge, low, high, indicators, curves), left
 
     def fit(
         self, rows: ScaledRows, r: Floats, weight: Floats | None = None, n_threads: int = 1
@@ -115,7 +123,7 @@ class Trend:
         n = min(len(r), MAX_ROWS)
         root = np.ones(n) if weight is None else np.sqrt(weight[:n])
         with one_blas_thread():
-            F = _features(_inputs(rows, slice(n), self.indicators), self.turns, self.phase, n_threads)
+            F = _features(_inputs(rows, slice(n), self.indicators), self.turns, self.phase, self.curves, n_threads)
             if weight is not None:
                 F *= root[:, None]
             D = F.shape[1]
@@ -129,17 +137,20 @@ class Trend:
             left = (r[:n] - (F @ coefficients) / root) / keep
             del F  # a hundred megabytes and more, which the rows beyond need not find here
         low, high = _ends(rows, len(self.indicators)) if n else (self.low, self.high)
-        coefficients = _in_units(coefficients, len(self.turns))
-        trend = replace(self, coefficients=coefficients, low=low, high=high, keep=float(keep.mean()))
+        coefficients, curves = _in_units(coefficients, self.turns, self.curves)
+        trend = replace(self, coefficients=coefficients, curves=curves, low=low, high=high, keep=float(keep.mean()))
         return trend, np.concatenate([left, r[n:] - trend.value(rows.some(slice(n, None)), n_threads)])
 
     def slopes(self, Z: Floats) -> Floats:
-        """Derivatives by the inputs in rows Z (n, p + m) with those of categories; (n, p + m)."""
+        """Derivatives by the inputs in rows Z (n, p + m) with those of categories; (n, p + m).
+
+        Of the cosines alone, if each input has its curve: they tell what inputs do together.
+        """
         P = Z.shape[1]
         sines = np.empty((len(Z), 1 + P + len(self.phase)))
         fourier_features(Z, self.turns, self.phase - 0.25, 1.0, sines)  # cosines, a quarter of a turn later
         bent = -2 * np.pi * self.coefficients[1 + P :, None] * self.turns.T
-        return sines[:, 1 + P :] @ bent + self.coefficients[1 : 1 + P]
+        return sines[:, 1 + P :] @ bent + (0.0 if len(self.curves.column) else self.coefficients[1 : 1 + P])
 
     def value(self, rows: ScaledRows, n_threads: int = 1) -> Floats:
         """In rows (n, p)."""
@@ -148,7 +159,8 @@ class Trend:
 
         def some(part: slice) -> None:
             clamped = np.minimum(np.maximum(_inputs(rows, part, self.indicators), self.low), self.high)
-            fourier(clamped, self.turns, self.phase, self.coefficients, values[part])
+            curves = self.curves.column, self.curves.knots, self.curves.heights
+            trend_values(clamped, self.turns, self.phase, self.coefficients, *curves, values[part])
 
         in_threads(some, _parts(n, max(n_threads, n // CLAMPED_ROWS)), n_threads)
         return values
@@ -216,16 +228,38 @@ def _rough(
     n_frequencies: int,
     seed: int,
     ridges: tuple[float, ...] = RIDGES,
+    curves: Curves | None = None,
 ) -> _Rough:
     """The one of the wavelength and the ridge with the least leave-one-out errors."""
     Z, r, indicators = judged
-    ends, p, tried = (Z.min(axis=0), Z.max(axis=0)), Z.shape[1] - len(indicators), []
+    ends, p = (Z.min(axis=0), Z.max(axis=0)), Z.shape[1] - len(indicators)
+    planned, best = curves or Curves.none(), None
     for wavelength in wavelengths:
         turns, phase = _random_frequencies(metric / wavelength, p, n_frequencies, seed)
-        for ridge, coefficients, left in _ridges(_features(Z, turns, phase), r, ridges):
-            trend = Trend(turns, phase, _in_units(coefficients, len(metric)), ridge, *ends, indicators)
-            tried.append(_Rough(float(np.mean(left**2)), trend, metric / wavelength, left))
-    return min(tried, key=lambda rough: rough.square)
+        for ridge, coefficients, left in _ridges(_features(Z, turns, phase, planned), r, ridges):
+            square = float(np.mean(left**2))
+            if best is None or square < best.square:
+                in_units, fitted = _in_units(coefficients, turns, planned)
+                trend = Trend(turns, phase, in_units, ridge, *ends, indicators, fitted)
+                best = _Rough(square, trend, metric / wavelength, left)
+    assert best is not None
+    return best
+
+
+def _with_curves(judged: _Judged, best: _Rough, n_frequencies: int, seed: int) -> _Rough:
+    """With a curve of each input, if curves explain much of what the cosines leave."""
+    p = judged.Z.shape[1] - len(judged.indicators)
+    curves = Curves.planned(judged.Z[:, :p], JUDGED_KNOTS)
+    if len(curves.column) < 2:  # cosines of one input are curves
+        return best
+    unexplained = _ridges(HEIGHT * curves.features(judged.Z), best.left, RIDGES)
+    if min(float(np.mean(left**2)) for _, _, left in unexplained) > WORTH_IT * best.square:
+        return best
+    best = _rough(judged, best.metric, (1.0,), n_frequencies, seed, curves=curves)
+    for _ in range(N_METRICS_BESIDE):
+        last = _rough(judged, _metric(best.trend.slopes(judged.Z), p), (1.0,), n_frequencies, seed, curves=curves)
+        best = min(best, last, key=lambda rough: rough.square)
+    return best
 
 
 def _surely_less(one: _Rough, other: _Rough) -> bool:
@@ -257,8 +291,10 @@ def _height(n_frequencies: int) -> float:
     return HEIGHT * float(np.sqrt(2.0 / max(n_frequencies, 1)))
 
 
-def _features(Z: Floats, turns: Floats, phase: Floats, n_threads: int = 1) -> Floats:
-    F = np.empty((len(Z), 1 + Z.shape[1] + len(phase)))
+def _features(Z: Floats, turns: Floats, phase: Floats, curves: Curves, n_threads: int = 1) -> Floats:
+    bent, D = curves.features(Z), 1 + Z.shape[1] + len(phase)
+    F = np.empty((len(Z), D + bent.shape[1]))
+    F[:, D:] = HEIGHT * bent
 
     def some(rows: slice) -> None:
         fourier_features(Z[rows], turns, phase, _height(len(phase)), F[rows])
@@ -273,10 +309,11 @@ def _parts(n: int, n_parts: int) -> list[slice]:
     return [slice(*pair) for pair in pairwise(ends.tolist())]
 
 
-def _in_units(coefficients: Floats, p: int) -> Floats:
-    """Coefficients of plain cosines from those of `_features`."""
-    n_frequencies = len(coefficients) - 1 - p
-    return np.concatenate([coefficients[: 1 + p], _height(n_frequencies) * coefficients[1 + p :]])
+def _in_units(coefficients: Floats, turns: Floats, curves: Curves) -> tuple[Floats, Curves]:
+    """Coefficients of the line and of plain cosines, and the curves, from the coefficients of `_features`."""
+    P, D = turns.shape
+    line, cosines, bent = np.split(coefficients, [1 + P, 1 + P + D])
+    return np.concatenate([line, _height(D) * cosines]), curves.with_coefficients(HEIGHT * bent)
 
 
 def _ridges(F: Floats, r: Floats, ridges: tuple[float, ...]) -> Iterator[tuple[float, Floats, Floats]]:
