@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from coverwalk import ConditionalDensity, ModelFileError, load
-
 from coverwalk.forest.experts.curves import LENGTHS, Curves
 from coverwalk.forest.experts.trend import Trend
 from coverwalk.forest.forest import Forest
