@@ -67,7 +67,7 @@ def test_factors_against_lapack():
 def root_fit(X, y, ridge, degree, many=1e9):
     tree = grow_tree(X, y, 0, min_rows=len(y))  # the root alone
     perm, layout = tree.arrange(X)
-    grid = Grid(np.array([ridge]), degree, 2.0, many, 1e-8)
+    grid = Grid(np.array([ridge]), degree, 2.0, many, 1e-8, X.shape[1])
     fit = empty_fit(layout, grid, X.shape[1])
     fit_contexts(X[perm], y[perm], layout, grid, kernel_tables(), fit)
     return fit, y[perm], X[perm]

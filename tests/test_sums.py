@@ -64,7 +64,7 @@ def from_rows_and_from_sums(n, p=3, many=2.0):
     X, y, half = X[order], y[order], int((X[:, 0] <= 0).sum())
     tree = (np.array([1, -1, -1]), np.array([-1, 0, 0]))
     layout = Layout(np.array([0, 0, half]), np.array([n, half, n]), *tree)
-    grid = Grid(np.array([0.03, 0.3, 3.0]), 2, 2.0, many, 1e-4)
+    grid = Grid(np.array([0.03, 0.3, 3.0]), 2, 2.0, many, 1e-4, p)
     exact, summed = empty_fit(layout, grid, p), empty_regressions(3, grid, p)
     fit_contexts(X, y, layout, grid, kernel_tables(), exact)
     packed = packing(2, p)
@@ -112,7 +112,7 @@ def test_the_density_of_counts_is_that_of_rows(tail):
     if tail:
         y[::300] += rng.choice([8.0, 30.0], 10)
     layout = Layout(np.array([0]), np.array([3000]), np.array([-1]), np.array([-1]))
-    grid, tables = Grid(np.array([0.3]), 0, 2.0, 2.0, 1e-4), kernel_tables()
+    grid, tables = Grid(np.array([0.3]), 0, 2.0, 2.0, 1e-4, 1), kernel_tables()
     exact = empty_fit(layout, grid, 1)
     fit_contexts(X, y, layout, grid, tables, exact)
     scale, mean = exact.scale.copy(), exact.mean

@@ -14,8 +14,9 @@ from coverwalk.forest.members import Part
 from coverwalk.forest.pool import extrapolated, few_experts, pool_weights
 from coverwalk.forest.schedule import StreamSettings
 from coverwalk.forest.settings import Settings
+from coverwalk.forest.small_forests import HALF, Expert, Kind
 from coverwalk.forest.stream import ForestStream
-from coverwalk.forest.tuning import HALF, Expert, Kind, _enough, choose
+from coverwalk.forest.tuning import _enough, choose
 from coverwalk.preparation.scaling import ScaledRows, Scaling
 from tests.forging import check
 

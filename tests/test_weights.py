@@ -56,7 +56,7 @@ def held_out(X, y, weight, ridge, degree, nu_0, psi_0):
 @pytest.mark.parametrize("degree", [1, 2])
 def test_evidence_is_that_of_rows_left_out_with_all_their_weight(n, degree):
     X, y, weight = rows(n)
-    grid = Grid(np.array([0.1, 0.7, 2.0]), degree, 2.0, 1e9, 1e-9)
+    grid = Grid(np.array([0.1, 0.7, 2.0]), degree, 2.0, 1e9, 1e-9, X.shape[1])
     fit = context(X, y, weight, grid)
     psi_0 = grid.nu_0 * (grid.min_scale**2 + np.average(y * y, weights=weight))
     for m, ridge in enumerate(grid.ridges):
@@ -67,7 +67,7 @@ def test_evidence_is_that_of_rows_left_out_with_all_their_weight(n, degree):
 def test_weights_of_one_are_no_weights():
     X, y, _ = rows(40)
     for many in (1.0, 1e9):
-        grid = Grid(np.array([0.1, 0.7, 2.0]), 2, 2.0, many, 1e-9)
+        grid = Grid(np.array([0.1, 0.7, 2.0]), 2, 2.0, many, 1e-9, X.shape[1])
         plain, weighted = context(X, y, np.empty(0), grid), context(X, y, np.ones(40), grid)
         for one, other in zip(plain, weighted):
             np.testing.assert_allclose(one, other, rtol=1e-9, atol=1e-12)

@@ -95,7 +95,8 @@ class Forest:
         share = len(order) / len(y)
         X, y = usual_rows(settings, X[order], y[order])
         y = latent(X, y, settings)
-        inputs, output = Scaling.of(X), Scaling.of(y[:, None], squash=False)
+        inputs = Scaling.of(X).without(settings.unused)
+        output = Scaling.of(y[:, None], squash=False)
         rows = Frame(inputs, output, None, settings.n_categories, settings.scale_factor).rows(X)
         Z, r = rows.Z, output.forward(y[:, None])[:, 0]
         parts = settings.part_of_trees()

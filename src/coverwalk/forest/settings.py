@@ -47,6 +47,8 @@ class Settings:
     n_threads: Annotated[int, Whole(1, 10_000)] = 1
     # of each column, 0 for numbers; empty where all are numbers
     n_categories: Annotated[tuple[int, ...], List(Whole(0, MAX_CATEGORIES), kind=tuple)] = ()
+    # columns that are left out, because held-out rows are predicted better without them
+    unused: Annotated[tuple[int, ...], List(Whole(0), kind=tuple)] = ()
     parts: Annotated[tuple[Part, ...], List(Object(Part), high=1000, kind=tuple)] = ()
     # of y's density, common to all x
     y_cells: Annotated[YCells | None, Maybe(Object(YCells))] = field(default=None, compare=False)
@@ -85,7 +87,7 @@ def grid_of(settings: Settings, degree: int, p: int, n_rows: int) -> Grid:
     while degree > 0 and n_features(degree, p) > MAX_FEATURES:
         degree -= 1
     many = MANY_ROWS if n_rows <= SMALL_SET else MANY_ROWS_LARGE
-    return Grid(np.array(settings.ridges), degree, 2.0, many, MIN_SCALE)
+    return Grid(np.array(settings.ridges), degree, 2.0, many, MIN_SCALE, p)
 
 
 def latent(X: Floats, y: Floats, settings: Settings, apart: bool = True) -> Floats:

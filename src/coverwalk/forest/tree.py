@@ -212,7 +212,13 @@ def grow_tree(
         How many categories each column has; 0 for numbers. Empty: all columns are numbers.
     """
     counts = np.array(n_categories or (0,) * X.shape[1], np.int64)
-    lines = lines_of(y, plain_columns(X, n_categories), n_candidates, n_judged)
-    grown = empty_nodes(len(X), min_rows)
+    vary = np.flatnonzero((X[:1] != X).any(axis=0))  # and NaN does
+    if len(vary) < X.shape[1]:
+        X, counts = np.ascontiguousarray(X[:, vary]), counts[vary]
+    plain = plain_columns(X, tuple(counts.tolist()) if n_categories else ())
+    lines, grown = lines_of(y, plain, n_candidates, n_judged), empty_nodes(len(X), min_rows)
     n = grow(X, np.arange(len(X)), counts, np.uint64(seed), min_rows, n_judged, lines, None, None, grown)
-    return Tree(grown[0][:n].copy())
+    nodes = grown[0][:n].copy()
+    inner = nodes["left"] >= 0
+    nodes["feature"][inner] = vary[nodes["feature"][inner]]
+    return Tree(nodes)

@@ -1,5 +1,5 @@
-"""Choose of what a forest is made, on rows that its trees have not seen: groups of trees, their priors, the experts
-beside them, and the scale factor.
+"""Choose of what a forest is made, on rows that its trees have not seen: inputs, groups of trees, their priors, the
+experts beside them, and the scale factor.
 
 Every kind of tree under every stopping prior is an expert of one pool (`coverwalk.forest.pool`), and so is the global
 kernel. The weights are the numbers of trees of each.
@@ -7,67 +7,36 @@ kernel. The weights are the numbers of trees of each.
 
 import math
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from coverwalk._arrays import Floats
-from coverwalk._kernels.distributions.density import cell_densities
-from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.forest.polynomial import n_features
-from coverwalk.distributions.mixture import PredictiveDistribution
-from coverwalk.forest.experts.global_kernel import MAX_INPUTS
 from coverwalk.forest.experts.y_cells import choose_y_cells
-from coverwalk.forest.forest import Forest
+from coverwalk.forest.input_choice import without_unused
 from coverwalk.forest.members import Part
 from coverwalk.forest.pool import extrapolated, few_experts, pool_weights, whole_numbers
 from coverwalk.forest.settings import FEW_TREES, MAX_FEATURES, Settings, latent, usual_rows
+from coverwalk.forest.small_forests import STOPS, Expert, Kind, SmallForests, rescaled
 from coverwalk.forest.target_choice import FEW_ROWS, bounded, choose_y
 from coverwalk.preparation.row_codes import canonical_order
 
-STOPS = (0.5, 0.8, 0.95, 0.99)
 SCALE_FACTORS = (1.07, 1.0, 0.93, 0.87)  # smaller ones were asked for by chance alone, and cost up to 0.14 nats
 SCALE_ROWS = 100  # fewer held-out rows cannot tell a scale factor from chance
 MIN_ROWS = 20  # fewer rows tell nothing
 MIN_KERNEL = 0.15  # weight of the global kernel below which it is not worth its components
 MAX_ROWS = (1000, 2500)  # more would tell little more: the second where features are few and a row costs little
 MAX_NUMBERS = 80_000  # rows times features, between those two
-MIN_DENSITY = 1e-280
 ENOUGH = 0.005  # nats that a forest may lose to one without end, where the number of trees is not given
 MAX_TREES, TREE_ROWS = 48, 2**17  # then: there are no more trees than this, nor trees times rows
-HALF = 3  # trees of a kind in each of two small forests, which are no more than the forest is to have
 HELD_OUT = ((0.0, 0.25), (0.5, 0.75))  # parts of the rows, in their canonical order, held out in turn
 HELD_OUT_OF_MANY = ((0.0, 0.2),)  # of twice as many rows, where there are: nearer to the forest's own size
 HELD_OUT_OF_FEW = tuple((k / 5, (k + 1) / 5) for k in range(5))  # all, where chance would choose among few
 
 
-class Kind(NamedTuple):
-    """A way to make trees."""
-
-    degree: int
-    smooth: bool
-
-
-class Expert(NamedTuple):
-    """What two small forests of one kind and prior predict for the held-out rows, fold by fold."""
-
-    kind: Kind
-    stop: float
-    dists: tuple[list[PredictiveDistribution], list[PredictiveDistribution]]
-    known: tuple[list[Floats], list[Floats]]  # their log densities
-
-    def halves(self, y: list[Floats], scale_factor: float) -> list[Floats]:
-        """Log densities (n,) of both small forests, all scales times a factor."""
-        if scale_factor == 1.0:
-            return [np.concatenate(half) for half in self.known]
-        return [
-            np.concatenate([_rescaled(dist, scale_factor).logpdf(part) for dist, part in zip(half, y)])
-            for half in self.dists
-        ]
-
-
 def choose(X: Floats, y: Floats, settings: Settings, weight: Floats | None = None, *, max_trees: int = 0) -> Settings:
-    """The groups of trees, the weight of the global kernel and the cells that predict held-out rows best.
+    """The inputs, the groups of trees, the weight of the global kernel and the cells that predict held-out rows best.
 
     A context's evidence is that of its rows, but its split was the best of many and its prior is its parent's
     posterior, which saw them too: evidence alone goes deeper and bends more than it should, by an amount that belongs
@@ -87,7 +56,8 @@ def choose(X: Floats, y: Floats, settings: Settings, weight: Floats | None = Non
     held_out = HELD_OUT_OF_MANY if many else HELD_OUT_OF_FEW if few else HELD_OUT
     folds = [slice(int(low * len(y)), int(high * len(y))) for low, high in held_out]
     counted = np.concatenate([(np.ones(len(y)) if weight is None else weight)[fold] for fold in folds])
-    small = _SmallForests(X, y, folds, settings, weight)
+    small = without_unused(SmallForests(X, y, folds, replace(settings, unused=()), weight), counted)
+    settings = small.settings
     experts = [expert for kind in _kinds(settings, X.shape[1]) for expert in small.experts(kind)]
     of_kernel, n_trees = small.kernel(), 0
     while n_trees != settings.n_trees:
@@ -106,7 +76,7 @@ def choose(X: Floats, y: Floats, settings: Settings, weight: Floats | None = Non
         Part(n, expert.kind.degree, expert.stop, expert.kind.smooth) for n, (expert, _) in zip(counts, chosen) if n > 0
     )
     largest, best = max(parts), max(chosen, key=lambda pair: pair[1])[0]
-    first, second = ([_rescaled(dist, scale_factor) for dist in half] for half in best.dists)
+    first, second = ([rescaled(dist, scale_factor) for dist in half] for half in best.dists)
 
     cells = settings.rounding.cells(y) if settings.rounding else (y, y)
     y_cells = choose_y_cells(every[: len(y)], cells, folds, (first, second), every, gain, counted)
@@ -158,60 +128,6 @@ def _weights(experts: list[Expert], kernel: Floats | None, counted: Floats, gain
     return of_kernel, weights
 
 
-class _SmallForests:
-    """Two small forests, grown on the other rows of each fold, which predict the fold."""
-
-    def __init__(self, X: Floats, y: Floats, folds: list[slice], settings: Settings, weight: Floats | None) -> None:
-        self.X, self.y, self.folds, self.settings, self.weight = X, y, folds, settings, weight
-        self.grown: dict[bool, list[Forest]] = {}  # with and without a trend
-        self.n_trees = 2 * max(min(HALF, settings.n_trees // 2), 1)
-
-    def experts(self, kind: Kind) -> list[Expert]:
-        """What they predict as trees of a kind, under all priors."""
-        found = [Expert(kind, stop, ([], []), ([], [])) for stop in STOPS]
-        parts = (Part(self.n_trees, kind.degree, STOPS[0], kind.smooth),)
-        if kind.smooth not in self.grown:
-            self.grown[kind.smooth] = [self._grow(fold, parts) for fold in self.folds]
-        for fold, forest in zip(self.folds, self.grown[kind.smooth]):
-            forest.settings = replace(forest.settings, parts=parts)
-            forest.finalize(STOPS)
-            for half in range(2):
-                dists = forest.predict_dists(self.X[fold], slice(half, None, 2))
-                for expert, dist, log_density in zip(found, dists, _log_densities(dists, self.y[fold])):
-                    expert.dists[half].append(dist)
-                    expert.known[half].append(log_density)
-        return found
-
-    def kernel(self) -> Floats | None:
-        """Log densities (n,) of the held-out rows under the global kernel; None where inputs are many or mixed."""
-        mixed = bool(self.settings.n_categories) or bool(np.isnan(self.X).any())
-        if mixed or not 1 <= self.X.shape[1] <= MAX_INPUTS:
-            return None
-        log_density = []
-        for fold, forest in zip(self.folds, self.grown[False]):
-            forest.settings = replace(forest.settings, kernel=1.0)
-            forest.fit_experts(forest.X, forest.y, forest.weight)
-            log_density.append(forest.predict_dists(self.X[fold], slice(1))[0].logpdf(self.y[fold]))
-            forest.settings = replace(forest.settings, kernel=0.0)
-        return np.concatenate(log_density)
-
-    def _grow(self, fold: slice, parts: tuple[Part, ...]) -> Forest:
-        rest = np.delete(np.arange(len(self.y)), fold)
-        forest = Forest.plan(self.X[rest], self.y[rest], replace(self.settings, parts=parts))
-        forest.accumulate(self.X[rest], self.y[rest], None if self.weight is None else self.weight[rest])
-        return forest
-
-
-def _rescaled(dist: PredictiveDistribution, factor: float) -> PredictiveDistribution:
-    """The same distributions, the scales of all contexts' components times a factor."""
-    if factor == 1.0:
-        return dist
-    part = dist[:]
-    assert dist.context is not None
-    part.components = dist.components._replace(scale=dist.components.scale * np.where(dist.context < 0, 1.0, factor))
-    return part
-
-
 def _scale_factor(chosen: list[tuple[Expert, float]], y: list[Floats], judged: float, counted: Floats) -> float:
     """The factor on all scales under which the pool predicts held-out rows best.
 
@@ -244,16 +160,3 @@ def _pooled(chosen: list[tuple[list[Floats], float]]) -> tuple[Floats, Floats]:
     """Log densities of two halves of a pool, from those of its experts, with weights."""
     first, second = (np.logaddexp.reduce([halves[i] + np.log(w) for halves, w in chosen]) for i in range(2))
     return first, second
-
-
-def _log_densities(dists: list[PredictiveDistribution], y: Floats) -> list[Floats]:
-    """Of distributions that have the same components in other weights: each component is evaluated once."""
-    offsets, _, loc, scale, shape = dists[0].components
-    alone = Components(np.arange(len(loc) + 1), np.ones(len(loc)), loc, scale, shape)
-    density, at, rounding = np.empty((len(loc), 1)), np.repeat(y, np.diff(offsets))[:, None], dists[0].rounding
-    low, high = (at, at) if rounding is None else rounding.cells(at)
-    cell_densities(alone, dists[0].shapes.table, 0, low, high, density)
-    densities = np.array([np.add.reduceat(dist.components.weight * density[:, 0], offsets[:-1]) for dist in dists])
-    if np.all((densities > MIN_DENSITY) & (densities < np.inf)):
-        return list(np.log(densities) + (0.0 if rounding is None else rounding.log_unit(y)))
-    return [dist.logpdf(y) for dist in dists]  # densities beyond the range of floats have logarithms

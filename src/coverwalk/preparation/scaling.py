@@ -1,6 +1,6 @@
 """Units: columns of any scale become numbers of order one, by a strictly rising map that tames heavy tails."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -45,7 +45,7 @@ class Scaling:
     """
 
     centre: Annotated[Floats, Array(float, "p", any_unit=True)]
-    scale: Annotated[Floats, Array(float, "p", above=0, any_unit=True)]
+    scale: Annotated[Floats, Array(float, "p", above=0, any_unit=True, inf=True)]  # infinite: zero everywhere
     squash: Annotated[bool, Flag()] = True
 
     @classmethod
@@ -64,6 +64,12 @@ class Scaling:
         scale = np.maximum(bulk.std(axis=0), deviation / _SPIKE)
         scale = np.where(deviation > 1e-14, scale, 1.0) * unit
         return cls(bulk.mean(axis=0) * unit, np.maximum(scale, _TINY), squash)
+
+    def without(self, columns: tuple[int, ...]) -> "Scaling":
+        """The same, but for columns that are zero everywhere, categories and missing values too."""
+        scale = self.scale.copy()
+        scale[list(columns)] = np.inf
+        return replace(self, scale=scale)
 
     def forward(self, X: Floats) -> Floats:
         """To units of order one."""

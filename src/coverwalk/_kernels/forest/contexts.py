@@ -55,6 +55,7 @@ class Grid(NamedTuple):
     nu_0: float  # a context's variance starts at its parent's, with the weight of this many rows
     many: float  # rows a feature from which on one ridge is as good as another, and the mean leverage as each row's own
     min_scale: float  # no residual scale falls below: y has no more digits
+    n_inputs: int  # those that are zero everywhere too
 
 
 class Fit(NamedTuple):
@@ -122,7 +123,7 @@ def _regress(
     size, _, square = weighted_sums(r, w)
     nu, n_many = grid.nu_0 + size, 1
     for g in range(1, grid.degree + 1):
-        n_many = g + 1 if n >= grid.many * n_features(g, p) else n_many
+        n_many = g + 1 if n >= grid.many * n_features(g, grid.n_inputs) else n_many
     if len(moments) > 0:
         unpack_moments(moments, len(b), G, b)
         subtract_centre(G, len(b), fit.centre[k], b, 0.0)

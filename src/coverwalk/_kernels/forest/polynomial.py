@@ -1,6 +1,8 @@
 """Polynomials of degree 0, 1, 2 in the inputs, as features."""
 
-from coverwalk._arrays import Floats
+import numpy as np
+
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
 
 
@@ -12,6 +14,17 @@ def n_features(degree: int, p: int) -> int:
     if degree == 1:
         return 1 + p
     return 1 + p + p * (p + 1) // 2
+
+
+def places_of(columns: Ints, degree: int, p: int) -> Ints:
+    """Where the features of some of p inputs, in ascending order, are among those of all.
+
+    >>> places_of(np.array([0, 2]), 2, 3).tolist()  # 1, x_0, x_2, x_0 x_0, x_2 x_0, x_2 x_2
+    [0, 1, 3, 4, 7, 9]
+    """
+    one, (first, second) = np.zeros(1, np.int64), np.tril_indices(len(columns))
+    a, b = columns[first], columns[second]
+    return np.concatenate([one, 1 + columns, 1 + p + a * (a + 1) // 2 + b])[: n_features(degree, len(columns))]
 
 
 @kernel

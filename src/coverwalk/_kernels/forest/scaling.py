@@ -31,11 +31,11 @@ def scale_rows(X: Floats, centre: Floats, scale: Floats, squash: bool, out: Floa
 @kernel
 def frame_rows(X: Floats, centre: Floats, scale: Floats, category: Ints, Z: Floats, plain: Floats) -> None:
     """Rows X (n, p) as splits read them, into Z: inputs in units, categories as they are; and into plain, without
-    missing values and categories. category (p,): more than 0 for categories.
+    missing values and categories. category (p,): more than 0 for categories. Columns of infinite scale are zero.
     """
     for i in range(len(X)):
         for a in range(X.shape[1]):
-            x = X[i, a]
+            x = X[i, a] if scale[a] < math.inf else 0.0
             number = category[a] == 0 and x == x
             Z[i, a] = to_units(x, centre[a], scale[a], True) if number else x
             plain[i, a] = Z[i, a] if number else 0.0
