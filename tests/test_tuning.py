@@ -234,13 +234,13 @@ def test_more_trees_are_taken_only_where_their_number_is_not_given(monkeypatch):
 @pytest.mark.parametrize(("n", "n_trees", "some", "quarters"), [(120, 6, 120, 4), (120, 3, 60, 2), (600, 6, 300, 2)])
 def test_few_rows_are_all_held_out_in_turn(n, n_trees, some, quarters, monkeypatch):
     X, y = rows(n)
-    folds, grown, grow, plan = [], [], tuning._SmallForests.__init__, Forest.plan
+    folds, grown, grow, plan = [], [], tuning.SmallForests.__init__, Forest.plan
 
     def seen(self, X, y, held_out, *rest):
-        folds.extend(held_out)
+        folds[:] = held_out
         grow(self, X, y, held_out, *rest)
 
-    monkeypatch.setattr(tuning._SmallForests, "__init__", seen)
+    monkeypatch.setattr(tuning.SmallForests, "__init__", seen)
     tuning.choose(X, y, Settings(n_trees=n_trees))
     held_out = np.concatenate([np.arange(n)[fold] for fold in folds])
     assert len(held_out) == len(np.unique(held_out)) == some

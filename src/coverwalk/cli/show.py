@@ -12,6 +12,7 @@ _SUMMARY = {  # what is shown of a forest, and its name in the summary
     "rows": "n_rows",
     "rounding": "rounding",
     "outliers": "outliers",
+    "inputs_left_out": "unused",
     "memory": "n_bytes",
     "contexts": "n_contexts",
     "trees": "n_trees",

@@ -48,7 +48,7 @@ class Settings:
     # of each column, 0 for numbers; empty where all are numbers
     n_categories: Annotated[tuple[int, ...], List(Whole(0, MAX_CATEGORIES), kind=tuple)] = ()
     # columns that are left out, because held-out rows are predicted better without them
-    unused: Annotated[tuple[int, ...], List(Whole(0), kind=tuple)] = ()
+    unused: Annotated[tuple[int, ...], List(Whole(0, "p - 1"), kind=tuple)] = ()
     parts: Annotated[tuple[Part, ...], List(Object(Part), high=1000, kind=tuple)] = ()
     # of y's density, common to all x
     y_cells: Annotated[YCells | None, Maybe(Object(YCells))] = field(default=None, compare=False)

@@ -28,6 +28,7 @@ class ForestSummary(NamedTuple):
     n_bytes: int
     rounding: str = ""  # of y, in words
     outliers: str = ""  # of y, in words
+    unused: tuple[str, ...] = ()  # inputs that are left out
 
 
 def summarise(forest: Forest) -> ForestSummary:
@@ -49,6 +50,7 @@ def summarise(forest: Forest) -> ForestSummary:
         n_bytes=_n_bytes(forest),
         rounding=str(forest.settings.rounding or ""),
         outliers=_told_outliers(forest.settings),
+        unused=tuple(forest.names[a] for a in forest.settings.unused),
     )
 
 
