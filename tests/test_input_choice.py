@@ -5,10 +5,13 @@ import pytest
 
 from coverwalk import ConditionalDensity, load
 from coverwalk._kernels.forest.polynomial import features, n_features, places_of
+from coverwalk.forest import input_choice
 from coverwalk.forest.fitting import fit_tree
 from coverwalk.forest.forest import Forest
+from coverwalk.forest.input_choice import without_unused
 from coverwalk.forest.members import Part
 from coverwalk.forest.settings import Settings, grid_of
+from coverwalk.forest.small_forests import SmallForests
 from coverwalk.forest.stream import ForestStream, StreamSettings
 from coverwalk.forest.summary import summarise
 from coverwalk.forest.tree import grow_tree
@@ -102,8 +105,21 @@ def test_inputs_that_all_tell_are_kept():
     X = rng.uniform(-1, 1, (800, 5))
     y = 2 * X[:, 0] + np.sin(3 * X[:, 1]) + X[:, 2] * X[:, 3] + np.abs(X[:, 4]) + 0.1 * rng.standard_normal(800)
     assert choose(X, y, Settings(n_trees=24)).unused == ()
-    assert choose(*speakers(500), Settings(n_trees=3)).unused == ()  # few trees are meant to be fast
+    assert choose(*speakers(1000), Settings(n_trees=3)).unused == ()  # few trees are meant to be fast
     assert choose(*speakers(500), Settings(n_trees=24, unused=(0, 1))).unused != (0, 1)  # it begins with all
+
+
+@pytest.mark.parametrize(("errors", "left_out"), [(1.9, 0), (2.1, 1)])
+def test_held_out_rows_must_surely_gain(errors, left_out, monkeypatch):
+    X = np.random.default_rng(0).uniform(-1, 1, (100, 2))
+    small = SmallForests(X, X[:, 0], [slice(0, 50), slice(50, 100)], Settings(n_trees=6), None)
+    gained = 0.1 * errors + np.tile([1.0, -1.0], 50)  # the standard error is 0.1
+
+    def held_out(small, n_folds):
+        return (len(small.settings.unused) * gained)[: 50 * n_folds]
+
+    monkeypatch.setattr(input_choice, "_held_out", held_out)
+    assert len(without_unused(small, np.ones(100)).settings.unused) == left_out
 
 
 def test_streams_and_files_leave_them_out(tmp_path):
