@@ -49,7 +49,7 @@ def _with_fewer(small: SmallForests, counted: Floats) -> SmallForests | None:
 
 
 def _missed(small: SmallForests, used: list[int]) -> Floats:
-    """What the rows of the first fold lose in log density, where one of the inputs has the values of other rows, by trees
+    """What the rows of the first fold lose in log density, if one of the inputs has the values of other rows; by trees
     that were asked for them before.
 
     An input that tells nothing of its own is missed less than one that does, however often it is split.
