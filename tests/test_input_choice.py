@@ -22,9 +22,9 @@ from coverwalk.preparation.scaling import Scaling
 def speakers(n, seed=0):
     """Who speaks, when, and ten sounds that tell who: y is a line in time for each of 25 speakers."""
     rng, of = np.random.default_rng(seed), np.random.default_rng(99)
-    voice, start, slope = of.normal(size=(25, 10)), of.normal(size=25), of.normal(size=25)
+    sound, start, slope = of.normal(size=(25, 10)), of.normal(size=25), of.normal(size=25)
     who, when = rng.integers(0, 25, n), rng.uniform(0, 1, n)
-    X = np.column_stack([who, when, voice[who] + 0.5 * rng.standard_normal((n, 10))])
+    X = np.column_stack([who, when, sound[who] + 0.5 * rng.standard_normal((n, 10))])
     return X, start[who] + slope[who] * when + 0.05 * rng.standard_normal(n)
 
 
@@ -119,8 +119,9 @@ def test_held_out_rows_must_surely_gain(errors, left_out, monkeypatch):
         return (len(small.settings.unused) * gained)[: 50 * n_folds]
 
     monkeypatch.setattr(input_choice, "_held_out", held_out)
+    monkeypatch.setattr(input_choice, "_best", lambda small, kinds: held_out(small, 2))
     monkeypatch.setattr(input_choice, "_missed", lambda small, used: np.arange(len(used), 0.0, -1.0) ** 9)
-    assert len(without_unused(small, np.ones(100)).settings.unused) == left_out
+    assert len(without_unused(small, [], np.ones(100)).settings.unused) == left_out
 
 
 def test_streams_and_files_leave_them_out(tmp_path):
@@ -156,3 +157,12 @@ def test_a_stream_leaves_out_what_fit_does():
     )
     assert chunks.forests_[0].settings.unused == fit.forests_[0].settings.unused
     assert len(chunks.forests_[0].settings.unused) >= 8
+
+
+@pytest.mark.parametrize(("n", "seed"), [(300, 3), (800, 5)])
+def test_inputs_of_a_smooth_function_are_kept_though_planes_would_do_without(n, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-1, 1, (n, 8))
+    y = np.sin(2 * X[:, 0] + X[:, 1]) + X[:, 2] * X[:, 3] + np.cos(2 * X[:, 4]) * X[:, 5] + 0.3 * X[:, 6]
+    y += 0.05 * rng.standard_normal(n)
+    assert choose(X, y, Settings(n_trees=4)).unused == ()

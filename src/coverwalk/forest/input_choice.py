@@ -1,7 +1,7 @@
 """Inputs that a forest leaves out, where held-out rows are predicted better without them.
 
-An input that tells of y only through others (a voice, where the speaker is known) divides contexts as well as these do,
-and leaves too few rows for them. No evidence of single splits shows it: a forest without the input does.
+An input that tells of y only through others (the pitch of a word, where the speaker is known) divides contexts as well
+as these do, and leaves too few rows for them. No evidence of single splits shows it: a forest without the input does.
 """
 
 from dataclasses import replace
@@ -18,12 +18,17 @@ ERRORS = 2.0  # standard errors that held-out rows must gain: small forests diff
 FLOOR = -1e3  # of a log density
 
 
-def without_unused(small: SmallForests, counted: Floats) -> SmallForests:
-    """Small forests without the inputs that do not help; counted (n,): weights of the held-out rows."""
-    fewer: SmallForests | None = small if small.settings.n_trees >= FEW_TREES else None
+def without_unused(every: SmallForests, kinds: list[Kind], counted: Floats) -> SmallForests:
+    """Small forests without the inputs that do not help; counted (n,): weights of the held-out rows.
+
+    The search asks planes alone; in the end the best of all kinds must gain, too.
+    """
+    small, fewer = every, every if every.settings.n_trees >= FEW_TREES else None
     while fewer is not None:
         small, fewer = fewer, _with_fewer(fewer, counted)
-    return small
+    if small is every or _errors_gained(_best(small, kinds) - _best(every, kinds), counted) > ERRORS:
+        return small
+    return every
 
 
 def _with_fewer(small: SmallForests, counted: Floats) -> SmallForests | None:
@@ -69,9 +74,14 @@ def _missed(small: SmallForests, used: list[int]) -> Floats:
 
 
 def _held_out(small: SmallForests, n_folds: int) -> Floats:
-    """Log densities of the rows of the first folds, by planes under the prior that is best for them."""
+    """Log densities of the rows of the first folds, by planes."""
+    return _best(small, [Kind(min(1, small.settings.degree), False)], n_folds)
+
+
+def _best(small: SmallForests, kinds: list[Kind], n_folds: int | None = None) -> Floats:
+    """Log densities of the rows of all folds, or the first, by the kind and the prior that are best for them."""
     gain = max(1.0 - small.n_trees / small.settings.n_trees, 0.0)
-    experts = small.experts(Kind(min(1, small.settings.degree), False), n_folds)
+    experts = [expert for kind in kinds for expert in small.experts(kind, n_folds)]
     halves = [[np.concatenate(half) for half in expert.known] for expert in experts]
     scores = [extrapolated(first, second, gain) for first, second in halves]
     return max(scores, key=lambda score: float(score.sum()))

@@ -56,9 +56,9 @@ def choose(X: Floats, y: Floats, settings: Settings, weight: Floats | None = Non
     held_out = HELD_OUT_OF_MANY if many else HELD_OUT_OF_FEW if few else HELD_OUT
     folds = [slice(int(low * len(y)), int(high * len(y))) for low, high in held_out]
     counted = np.concatenate([(np.ones(len(y)) if weight is None else weight)[fold] for fold in folds])
-    small = without_unused(SmallForests(X, y, folds, replace(settings, unused=()), weight), counted)
-    settings = small.settings
-    experts = [expert for kind in _kinds(settings, X.shape[1]) for expert in small.experts(kind)]
+    kinds = _kinds(settings, X.shape[1])
+    small = without_unused(SmallForests(X, y, folds, replace(settings, unused=()), weight), kinds, counted)
+    settings, experts = small.settings, [expert for kind in kinds for expert in small.experts(kind)]
     of_kernel, n_trees = small.kernel(), 0
     while n_trees != settings.n_trees:
         n_trees = settings.n_trees
