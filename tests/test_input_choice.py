@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 
 from coverwalk import ConditionalDensity, load
+from coverwalk._kernels.forest.components import RIDGE
 from coverwalk._kernels.forest.polynomial import features, n_features, places_of
-from coverwalk.forest import input_choice
+from coverwalk._kernels.forest.sums import packing
+from coverwalk.forest import input_choice, passes
 from coverwalk.forest.fitting import fit_tree
 from coverwalk.forest.forest import Forest
 from coverwalk.forest.input_choice import without_unused
@@ -14,6 +16,7 @@ from coverwalk.forest.settings import Settings, grid_of
 from coverwalk.forest.small_forests import SmallForests
 from coverwalk.forest.stream import ForestStream, StreamSettings
 from coverwalk.forest.summary import summarise
+from coverwalk.forest.sums import ForestSums
 from coverwalk.forest.tree import grow_tree
 from coverwalk.forest.tuning import choose
 from coverwalk.preparation.scaling import Scaling
@@ -166,3 +169,30 @@ def test_inputs_of_a_smooth_function_are_kept_though_planes_would_do_without(n, 
     y = np.sin(2 * X[:, 0] + X[:, 1]) + X[:, 2] * X[:, 3] + np.cos(2 * X[:, 4]) * X[:, 5] + 0.3 * X[:, 6]
     y += 0.05 * rng.standard_normal(n)
     assert choose(X, y, Settings(n_trees=4)).unused == ()
+
+
+def test_sums_have_no_room_for_what_is_left_out(monkeypatch):
+    X, y = speakers(3000)
+    test, y_test = speakers(1000, 1)
+    settings = Settings(n_trees=2, unused=(3, 5, 7, 9, 11), n_categories=(0, 0, 4, *[0] * 9))
+    X[:, 2] = np.clip(np.round(X[:, 2]) + 1, 0, 3)
+    sums = ForestSums.plan(X[:1000], y[:1000], settings)
+    assert sums.zeros(0).moments.shape[1] == len(packing(2, 6).row)  # 12 columns, but for a category and five
+    sums.accumulate(X, y)
+    shapes = sums.finish()
+    shapes.accumulate(X, y)
+    forest = shapes.finish()
+    exact = Forest.plan(X[:1000], y[:1000], settings)
+    exact.accumulate(X, y)
+    exact.finalize()
+    assert abs(forest.predict_dist(X).logpdf(y).mean() - exact.predict_dist(X).logpdf(y).mean()) < 0.15
+    root, places = forest.fitted[0], [0, 1, 2, 5, 7, 9, 11]  # 1 and six columns
+    precision = np.linalg.inv(root.learned.inverse[root.records.slot[0]])[np.ix_(places, places)]
+    F = np.column_stack([np.ones(3000), forest.frame.rows(X).plain])[:, places]
+    np.testing.assert_allclose(precision, F.T @ F + RIDGE * np.eye(7), rtol=1e-9, atol=1e-6)
+    monkeypatch.setattr(passes, "ROWS_KEPT", 1000)
+    X, y = speakers(3000)
+    chunks = [(X[s : s + 500], y[s : s + 500]) for s in range(0, 3000, 500)]
+    model = ConditionalDensity(random_state=0).fit_chunks(chunks, sample_rows=1000)
+    assert model.forests_[0].n_summed == 3000
+    assert model.log_likelihood(test, y_test) > 1.4

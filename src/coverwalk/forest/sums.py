@@ -21,7 +21,7 @@ from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.forest.components import MAX_PLANE, RIDGE
 from coverwalk._kernels.forest.contexts import N_SHAPES, Grid, Layout
 from coverwalk._kernels.forest.kernel_density import N_BINS
-from coverwalk._kernels.forest.polynomial import n_features
+from coverwalk._kernels.forest.polynomial import n_features, places_of
 from coverwalk._kernels.forest.residual_bins import bin_residuals, bin_scales, density_scores
 from coverwalk._kernels.forest.sums import Regressions, add_leaves, empty_regressions, packing, regress_moments
 from coverwalk.forest.fitting import tables, weighted_tree
@@ -82,7 +82,7 @@ class Moments(NamedTuple):
     """Of the leaves of a tree."""
 
     moments: Floats  # (leaves, m)
-    low: Floats  # (leaves, p)
+    low: Floats  # (leaves, p), of the columns that local models see
     high: Floats
 
     @property
@@ -134,7 +134,8 @@ class ForestSums(ForestStatistics[Moments]):
 
     def zeros(self, k: int) -> Moments:
         """Of a tree without rows."""
-        n, p = int((self.forest.trees[k].left < 0).sum()), self.forest.X.shape[1]
+        n = int((self.forest.trees[k].left < 0).sum())
+        p = len(_seen(self.forest.settings, self.forest.X.shape[1]))
         moments = np.zeros((n, len(packing(_grids(self.forest)[k].degree, p).row)))
         return Moments(moments, np.full((n, p), np.inf), np.full((n, p), -np.inf))
 
@@ -173,7 +174,7 @@ class ForestSums(ForestStatistics[Moments]):
 
 @dataclass(frozen=True)
 class _Contexts:
-    """What the sums of a tree tell of its N contexts."""
+    """What the sums of a tree tell of its N contexts, by the columns that local models see."""
 
     n: Ints
     low: Floats
@@ -233,7 +234,10 @@ class ForestShapes(ForestStatistics[Bins]):
         score, width = np.empty((len(scale), N_SHAPES)), np.empty((len(scale), N_SHAPES), np.int64)
         density_scores(scale, counts, log_outside, tables(), score, width)
         shaped = np.where(scale[:, 0] > 0, np.arange(len(scale)), -1)
+        p, grid = self.forest.X.shape[1], _grids(self.forest)[k]
+        seen = _seen(self.forest.settings, p)
         fit = found.fit._replace(
+            centre=_spread(found.fit.centre, places_of(seen, grid.degree, p), n_features(grid.degree, p)),
             log_score=np.hstack([found.fit.log_score[:, :-N_SHAPES], score]),
             scale=scale,
             width=width,
@@ -241,19 +245,32 @@ class ForestShapes(ForestStatistics[Bins]):
             counts=counts[:, :, :N_BINS],  # type: ignore[arg-type]  # 32 bits hold no 10^10 rows
         )
         layout = Layout(np.zeros_like(known.n), known.n, tree.left, tree.parent)
-        grid = _grids(self.forest)[k]
-        nonzero = weighted_tree(layout, grid, fit, (part.stop,), (known.low, known.high))
+        ranges = _spread(known.low, seen, p), _spread(known.high, seen, p)
+        nonzero = weighted_tree(layout, grid, fit, (part.stop,), ranges)
         has_slot = nonzero.records.slot >= 0
         C, m = nonzero.learned.plane.shape
         precision = (known.n[has_slot, None, None] + RIDGE) * np.eye(
             m
         )  # where sums tell nothing: as of a unit variance
-        row, column = np.triu_indices(_side(known.planes.shape[1]))
-        precision[:, row, column] = precision[:, column, row] = known.planes[has_slot]
+        side = _side(known.planes.shape[1]) if m > 1 else 1
+        row, column = places_of(seen, 1, p)[np.array(np.triu_indices(side))]
+        precision[:, row, column] = precision[:, column, row] = known.planes[has_slot][:, : len(row)]
         precision[:, row[row == column], row[row == column]] += RIDGE
         inverse: Floats = np.linalg.inv(precision).astype(np.float64)
         learned = nonzero.learned._replace(inverse=inverse, seen=np.full(C, self.forest.n_summed))
         return nonzero._replace(learned=learned, fill=self.fills[k])
+
+
+def _seen(settings: Settings, p: int) -> Ints:
+    """The columns that local models see: to them categories are zero, and so are inputs that are left out."""
+    return np.setdiff1d(np.arange(p), [*np.flatnonzero(settings.n_categories), *settings.unused])
+
+
+def _spread(values: Floats, places: Ints, size: int) -> Floats:
+    """Columns of values (N, .) put in these places of so many, the others zero."""
+    out = np.zeros((len(values), size))
+    out[:, places] = values
+    return out
 
 
 def _side(size: int) -> int:
@@ -283,11 +300,11 @@ def plan_on_sample(X: Floats, y: Floats, settings: Settings, names: list[str] | 
 
     A side of a split needs as many rows of the sample as tell of ``min_rows`` of all rows, and at least one.
     """
-    n, p = min(len(y), PLAN_ROWS), X.shape[1]
+    n, p = min(len(y), PLAN_ROWS), len(_seen(settings, X.shape[1]))
     least = max(int(settings.min_rows * n / max(capacity.n_rows, n)), 1)
 
     def min_rows(degree: int) -> int:
-        while degree > 0 and n_features(degree, p) > MAX_FEATURES:
+        while degree > 0 and n_features(degree, X.shape[1]) > MAX_FEATURES:
             degree -= 1
         numbers: int = max(
             len(packing(degree, p).row) + 2 * p, 2 * (N_SHAPES * (N_BINS + 1) + N_SHAPES)
@@ -322,6 +339,7 @@ def _to_trees(
     """
     X, y, seen = rows
     settings, grids, parts = forest.settings, _grids(forest), forest.settings.part_of_trees()
+    columns = _seen(settings, X.shape[1])
     for start in range(0, len(y), ROWS_AT_ONCE):
         block = slice(start, start + ROWS_AT_ONCE)
         at, r = forest.frame.rows(X[block]), scaled(forest, X[block], y[block])
@@ -331,7 +349,7 @@ def _to_trees(
         def one(k: int, Z: Floats = at.Z, r: Floats = r, left: Floats = left) -> None:
             tree, part = forest.trees[k], parts[k]
             perm, layout = tree.arrange(Z)
-            inputs = local_columns(tree, Z, fills[k], settings.n_categories)
+            inputs = local_columns(tree, Z, fills[k], settings.n_categories)[:, columns]
             add(k, (inputs[perm], (left if part.smooth else r)[perm]), layout, grids[k].degree)
 
         in_threads(one, range(len(parts)), settings.n_threads)
