@@ -7,7 +7,7 @@ from coverwalk import ConditionalDensity, load
 from coverwalk._kernels.forest.components import RIDGE
 from coverwalk._kernels.forest.polynomial import features, n_features, places_of
 from coverwalk._kernels.forest.sums import packing
-from coverwalk.forest import input_choice, passes
+from coverwalk.forest import input_choice, passes, tuning
 from coverwalk.forest.fitting import fit_tree
 from coverwalk.forest.forest import Forest
 from coverwalk.forest.input_choice import without_unused
@@ -110,6 +110,22 @@ def test_inputs_that_all_tell_are_kept():
     assert choose(X, y, Settings(n_trees=24)).unused == ()
     assert choose(*speakers(1000), Settings(n_trees=3)).unused == ()  # few trees are meant to be fast
     assert choose(*speakers(500), Settings(n_trees=24, unused=(0, 1))).unused != (0, 1)  # it begins with all
+
+
+def test_what_was_left_out_before_is_tried_first(monkeypatch):
+    X, y = speakers(500)
+    sounds = tuple(range(2, 12))
+    monkeypatch.setattr(input_choice, "_with_fewer", lambda *_: None)
+    assert choose(X, y, Settings(n_trees=24)).unused == ()
+    assert choose(X, y, Settings(n_trees=24, unused=sounds)).unused == sounds
+    monkeypatch.undo()
+    known, before = [], tuning.without_unused
+    monkeypatch.setattr(tuning, "without_unused", lambda *given: known.append(given[3]) or before(*given))
+    stream = ConditionalDensity(random_state=0).fit(X, y)
+    X, y = speakers(700, 2)
+    stream.partial_fit(X, y)
+    assert known[0] == ()
+    assert len(known[-1]) >= 8
 
 
 @pytest.mark.parametrize(("errors", "left_out"), [(1.9, 0), (2.1, 1)])

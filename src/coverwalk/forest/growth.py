@@ -100,7 +100,7 @@ def grow(
         if not whole and not same_y(found, plan, y):
             whole, chosen = True, settings.choose
         before = found if whole else plan
-    plan = replace(given if chosen else plan, **of_y(before))
+    plan = replace(given if chosen else plan, unused=plan.unused, **of_y(before))
     if plan.atoms is not None and due.fresh and not whole:
         plan = with_atoms_of(X, y, plan)
     if chosen:

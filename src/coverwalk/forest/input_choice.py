@@ -18,37 +18,50 @@ ERRORS = 2.0  # standard errors that held-out rows must gain: small forests diff
 FLOOR = -1e3  # of a log density
 
 
-def without_unused(every: SmallForests, kinds: list[Kind], counted: Floats) -> SmallForests:
-    """Small forests without the inputs that do not help; counted (n,): weights of the held-out rows.
+def without_unused(
+    every: SmallForests, kinds: list[Kind], counted: Floats, known: tuple[int, ...] = ()
+) -> SmallForests:
+    """Small forests without the inputs that do not help; counted (n,): weights of the held-out rows; known: those that
+    were left out before, when there were fewer rows.
 
-    The search asks planes alone; in the end the best of all kinds must gain, too.
+    The search asks planes alone; in the end the best of them and the smooth ones must gain, too.
     """
-    small, fewer = every, every if every.settings.n_trees >= FEW_TREES else None
+    if every.settings.n_trees < FEW_TREES:
+        return every
+    base = (_if_surely(every, known, counted) if known else None) or every
+    small, fewer = base, _with_fewer(base, counted)
     while fewer is not None:
         small, fewer = fewer, _with_fewer(fewer, counted)
-    if small is every or _errors_gained(_best(small, kinds) - _best(every, kinds), counted) > ERRORS:
-        return small
-    return every
+    if small is base:
+        return base
+    some = [kind for kind in kinds if kind.degree <= 1]
+    return small if _errors_gained(_best(small, some) - _best(base, some), counted) > ERRORS else base
+
+
+def _if_surely(small: SmallForests, unused: tuple[int, ...], counted: Floats) -> SmallForests | None:
+    """Without these inputs, if held-out rows surely gain by it; one fold tells of most that it would lose."""
+    fewer = SmallForests(small.X, small.y, small.folds, replace(small.settings, unused=unused), small.weight)
+    for n_folds, least in ((1, 0.0), (len(small.folds), ERRORS)):
+        if _errors_gained(_held_out(fewer, n_folds) - _held_out(small, n_folds), counted) <= least:
+            return None
+    return fewer
 
 
 def _with_fewer(small: SmallForests, counted: Floats) -> SmallForests | None:
     """Without the inputs that are missed least, if held-out rows surely gain by it."""
-    unused, n_folds = small.settings.unused, len(small.folds)
+    unused = small.settings.unused
     used = np.setdiff1d(np.arange(small.X.shape[1]), unused)
     if len(used) < 2:
         return None
-    judged = _held_out(small, 1)
+    _held_out(small, 1)
     missed = np.maximum(_missed(small, used.tolist()), 0.0)
     used = used[np.argsort(-missed, kind="stable")]
     carried = np.cumsum(np.sort(missed)[::-1])
     for n in dict.fromkeys(int(np.searchsorted(carried, share * carried[-1])) + 1 for share in SHARES):
         if n >= len(used):
             break
-        left_out = tuple(sorted([*unused, *used[n:].tolist()]))
-        fewer = SmallForests(small.X, small.y, small.folds, replace(small.settings, unused=left_out), small.weight)
-        if _errors_gained(_held_out(fewer, 1) - judged, counted) <= 0.0:  # one fold tells of most that they are needed
-            continue
-        if _errors_gained(_held_out(fewer, n_folds) - _held_out(small, n_folds), counted) > ERRORS:
+        fewer = _if_surely(small, tuple(sorted([*unused, *used[n:].tolist()])), counted)
+        if fewer is not None:
             return fewer
     return None
 

@@ -57,7 +57,8 @@ def choose(X: Floats, y: Floats, settings: Settings, weight: Floats | None = Non
     folds = [slice(int(low * len(y)), int(high * len(y))) for low, high in held_out]
     counted = np.concatenate([(np.ones(len(y)) if weight is None else weight)[fold] for fold in folds])
     kinds = _kinds(settings, X.shape[1])
-    small = without_unused(SmallForests(X, y, folds, replace(settings, unused=()), weight), kinds, counted)
+    small = SmallForests(X, y, folds, replace(settings, unused=()), weight)
+    small = without_unused(small, kinds, counted, settings.unused)
     settings, experts = small.settings, [expert for kind in kinds for expert in small.experts(kind)]
     of_kernel, n_trees = small.kernel(), 0
     while n_trees != settings.n_trees:
