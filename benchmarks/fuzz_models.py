@@ -149,6 +149,20 @@ def models():
     yield "forest, calibrated", calibrated, rows(X, y)
     chunks = [(wide[s : s + 220], wide[s : s + 220, 0] + RNG.standard_normal(220)) for s in range(0, 1100, 220)]
     yield "forest, chunks", ConditionalDensity(2).fit_chunks(chunks, sample_rows=200), rows(X, y)
+    many = np.random.default_rng(3).uniform(-1, 1, (500, 6))
+    steps = np.sign(many[:, 0]) + np.sin(8 * many[:, 1]) + np.cos(7 * many[:, 2]) + np.abs(many[:, 3])
+    added = ConditionalDensity(4, random_state=0).fit(many, steps + 0.1 * np.random.default_rng(4).standard_normal(500))
+    assert added.forests_[0].trend is not None
+    assert len(added.forests_[0].trend.curves.column) > 2
+    yield "forest, curves", added, rows(many[:50], steps[:50])
+    of, draw = np.random.default_rng(99), np.random.default_rng(0)
+    sound, start, slope = of.normal(size=(25, 10)), of.normal(size=25), of.normal(size=25)
+    who, when = draw.integers(0, 25, 500), draw.uniform(0, 1, 500)
+    sounds = np.column_stack([who, when, sound[who] + 0.5 * draw.standard_normal((500, 10))])
+    said = start[who] + slope[who] * when + 0.05 * draw.standard_normal(500)
+    fewer = ConditionalDensity(4, random_state=0).fit(sounds, said)
+    assert fewer.forests_[0].settings.unused
+    yield "forest, inputs left out", fewer, rows(sounds[:50], said[:50])
     yield "forest, mixed", ConditionalDensity(2, stop=0.5).fit(FRAME, y), rows(FRAME, y)
     yield "forest, outputs", ConditionalDensity(2, stop=0.5).fit(X, Y), rows(X, Y)
     yield "forest, not fitted", ConditionalDensity(), nothing
