@@ -242,14 +242,14 @@ def test_the_page_predicts_what_the_model_predicts(budget, browser, subject, tmp
     assert ours[:, 60].tolist() == counted(forest, X)
 
 
-def test_the_page_knows_curves_of_single_inputs(browser, tmp_path):
+def test_the_page_knows_curves_of_single_inputs_and_inputs_left_out(browser, tmp_path):
     rng = np.random.default_rng(0)
     X = np.column_stack([rng.uniform(-1, 1, (600, 4)), rng.integers(0, 3, 600)])
     y = np.sign(X[:, 0]) + np.sin(8 * X[:, 1]) + np.cos(7 * X[:, 2]) + (X[:, 4] == 1) + 0.1 * rng.standard_normal(600)
-    forest = Forest.plan(X, y, Settings(n_trees=2, parts=(Part(2, 1, 0.5, True),)))
+    forest = Forest.plan(X, y, Settings(n_trees=2, parts=(Part(2, 1, 0.5, True),), unused=(3,)))
     forest.accumulate(X, y)
     forest.finalize()
-    assert len(forest.trend.curves.column) == 5  # or this would show nothing
+    assert forest.trend.curves.column.tolist() == [0, 1, 2, 4]  # or this would show nothing
     page.write_report(Subject.of(forest, "y", X[:100], y[:100]), tmp_path / "c.html", "c")
     browser.open((tmp_path / "c.html").as_uri())
     rows, grid = np.vstack([X[:20], 3 * X[:20]]), np.linspace(-5, 5, 40)

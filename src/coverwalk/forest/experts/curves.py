@@ -55,14 +55,20 @@ class Curves:
         knots = [_knots(values, each) for _, values in columns]
         return cls(np.array([a for a, _ in columns]), np.array(knots), np.zeros((len(columns), each)))
 
-    def features(self, plain: Floats) -> Floats:
+    @property
+    def n_features(self) -> int:
+        """One for each knot."""
+        return sum(len(np.unique(knots)) for knots in self.knots)
+
+    def features(self, plain: Floats, out: Floats | None = None) -> Floats:
         """Functions (n, F) of rows (n, p), whose coefficients have prior deviations of one."""
-        parts = [np.empty((len(plain), 0))]
+        out, done = np.empty((len(plain), self.n_features)) if out is None else out, 0
         for (knots, root), a in zip(self._roots(), self.column):
             below = np.clip(np.searchsorted(knots, plain[:, a], side="right") - 1, 0, len(knots) - 2)
             share = np.clip((plain[:, a] - knots[below]) / np.diff(knots)[below], 0.0, 1.0)[:, None]
-            parts.append((1.0 - share) * root[below] + share * root[below + 1])
-        return np.hstack(parts)
+            out[:, done : done + len(knots)] = (1.0 - share) * root[below] + share * root[below + 1]
+            done += len(knots)
+        return out
 
     def with_coefficients(self, coefficients: Floats) -> "Curves":
         """The curves that are the sum of `features` times these (F,)."""

@@ -292,9 +292,10 @@ def _height(n_frequencies: int) -> float:
 
 
 def _features(Z: Floats, turns: Floats, phase: Floats, curves: Curves, n_threads: int = 1) -> Floats:
-    bent, D = curves.features(Z), 1 + Z.shape[1] + len(phase)
-    F = np.empty((len(Z), D + bent.shape[1]))
-    F[:, D:] = HEIGHT * bent
+    D = 1 + Z.shape[1] + len(phase)
+    F = np.empty((len(Z), D + curves.n_features))
+    curves.features(Z, F[:, D:])
+    F[:, D:] *= HEIGHT
 
     def some(rows: slice) -> None:
         fourier_features(Z[rows], turns, phase, _height(len(phase)), F[rows])
