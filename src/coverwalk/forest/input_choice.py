@@ -14,6 +14,7 @@ from coverwalk.forest.settings import FEW_TREES
 from coverwalk.forest.small_forests import Kind, SmallForests
 
 SHARES = (0.9, 0.98)  # of what held-out rows would miss, that the inputs kept in one step carry: tried in turn
+MOST_KEPT = 0.8  # of the inputs in one step: to leave out fewer gains too little for a trial
 ERRORS = 2.0  # standard errors that held-out rows must gain: small forests differ by chance, too
 MAX_NUMBERS, MIN_ROWS = 10**8, 16  # rows times inputs squared, by which inputs are ranked; and the fewest rows
 FLOOR = -1e3  # of a log density
@@ -59,7 +60,7 @@ def _with_fewer(small: SmallForests, counted: Floats) -> SmallForests | None:
     used = used[np.argsort(-missed, kind="stable")]
     carried = np.cumsum(np.sort(missed)[::-1])
     for n in dict.fromkeys(int(np.searchsorted(carried, share * carried[-1])) + 1 for share in SHARES):
-        if n >= len(used):
+        if n > MOST_KEPT * len(used):
             break
         fewer = _if_surely(small, tuple(sorted([*unused, *used[n:].tolist()])), counted)
         if fewer is not None:
