@@ -159,7 +159,8 @@ class CoverDistribution(BaseDistribution):  # type: ignore[misc]
 
 
 class CoverProbaRegressor(BaseProbaRegressor):  # type: ignore[misc]
-    """`ConditionalDensity` as a probabilistic regressor of skpro. Inputs may be categorical or missing.
+    """`ConditionalDensity` as a probabilistic regressor of skpro. Inputs may be missing, or categories: as columns of
+    pandas' types `category` or `string`; skpro 2.16 refuses those of `object`.
 
     Parameters
     ----------
