@@ -163,6 +163,13 @@ def models():
     fewer = ConditionalDensity(4, random_state=0).fit(sounds, said)
     assert fewer.forests_[0].settings.unused
     yield "forest, inputs left out", fewer, rows(sounds[:50], said[:50])
+    shops = pd.DataFrame({"shop": [f"shop {k}" for k in draw.integers(0, 80, 600)], "x": draw.uniform(size=600)})
+    sales = (
+        shops["shop"].map(dict(zip(shops["shop"].unique(), draw.normal(size=80)))).to_numpy() + shops["x"].to_numpy()
+    )
+    effects = ConditionalDensity(2, stop=0.5).fit(shops, sales)
+    assert effects._mixed.effects
+    yield "forest, effects", effects, rows(shops[:50], sales[:50])
     yield "forest, mixed", ConditionalDensity(2, stop=0.5).fit(FRAME, y), rows(FRAME, y)
     yield "forest, outputs", ConditionalDensity(2, stop=0.5).fit(X, Y), rows(X, Y)
     yield "forest, not fitted", ConditionalDensity(), nothing

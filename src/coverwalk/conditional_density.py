@@ -15,6 +15,7 @@ from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.distributions.predicting import Predicting
 from coverwalk.files import schema as file
 from coverwalk.files.estimators import Saved
+from coverwalk.forest.category_choice import choose_categories
 from coverwalk.forest.chain import StreamChain, chain_dist, chain_inputs, chain_logpdf
 from coverwalk.forest.explain import Explaining
 from coverwalk.forest.forest import Forest
@@ -24,7 +25,7 @@ from coverwalk.forest.streaming import Streaming
 from coverwalk.forest.tuning import choose_for_output
 from coverwalk.locks import fits, reads, writes
 from coverwalk.preparation.checked_rows import as_row, refuse_lossy, usable_outputs
-from coverwalk.preparation.columns import MixedInputs, input_names, read_inputs
+from coverwalk.preparation.columns import MixedInputs, input_names, read_inputs, recoded
 from coverwalk.preparation.find_rounding import find_rounding
 from coverwalk.preparation.parameters import N_JOBS, n_threads, seed_of
 from coverwalk.preparation.weights import distinct_rows
@@ -160,18 +161,20 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
         self._check_parameters()  # an invalid parameter is reported before an invalid row
         y_given = y
         refuse_lossy(y)
-        X, y = read_inputs(self, X, y, reset=True, multi_output=True, y_numeric=True)
-        categories = self._mixed.category_names
+        X, y = read_inputs(self, X, y, reset=True, every=True, multi_output=True, y_numeric=True)
         Y = usable_outputs(np.asarray(y, dtype=np.float64).reshape(len(y), -1))  # None among objects is NaN by now
         given = None
         if sample_weight is not None:
             given = _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
         X, Y = (np.require(part, requirements=["C", "W"]) for part in (X, Y))  # kernels are compiled for nothing else
+        every, frequent = self._mixed, self._mixed.frequent(X)
         rounded = any(find_rounding(column) is not None for column in Y.T)
         rows, weight = distinct_rows(X, Y, given, rounded)
         if len(rows) < len(X):  # else the forests copy them anyway
             X, Y = X[rows], Y[rows]
         settings = self._settings(len(X))
+        self._mixed = choose_categories(X, Y, weight, (every, frequent), settings, self.bounds)
+        X, categories = recoded(X, every, self._mixed), self._mixed.category_names
         names = input_names(self)
         forests = []
         for j in range(Y.shape[1]):

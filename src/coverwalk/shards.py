@@ -60,8 +60,8 @@ def merge(models: Sequence[Model]) -> Model:
     rows = [_rows(model) for model in models]
     X, y, weight = (np.concatenate(parts) for parts in zip(*rows))
     merged: Any = clone(first)
-    if any(first._mixed.categories):  # given by number here; the parameter stays as it was
-        merged.categorical_features = [a for a, categories in enumerate(first._mixed.categories) if categories]
+    if first._mixed.coded:  # given by number here; the parameter stays as it was
+        merged.categorical_features = np.flatnonzero(first._mixed.is_category).tolist()
     merged.fit(X, y[:, 0] if y.ndim == 2 and y.shape[1] == 1 else y, weight if np.any(weight != 1) else None)
     merged.categorical_features = first.categorical_features
     for name in ("feature_names_in_", "target_names_"):
@@ -72,7 +72,7 @@ def merge(models: Sequence[Model]) -> Model:
 
 def _check_alike(first: Any, other: Any) -> None:
     names = [getattr(model, "feature_names_in_", np.array([])).tolist() for model in (first, other)]
-    categorical = [[bool(categories) for categories in model._mixed.categories] for model in (first, other)]
+    categorical = [model._mixed.is_category for model in (first, other)]
     if first.n_features_in_ != other.n_features_in_ or names[0] != names[1] or categorical[0] != categorical[1]:
         raise ValueError("merge takes models with the same inputs: names, number, and which of them are categories")
     if getattr(first, "n_outputs_", 1) != getattr(other, "n_outputs_", 1):
@@ -93,16 +93,7 @@ def _rows(model: Any) -> tuple[Any, Any, Any]:
             raise ValueError(_WITHOUT_ROWS)
         X, y = model.forests_[0].X, np.column_stack([forest.y for forest in model.forests_])
         weight = np.ones(len(X))
-    categories = model._mixed.categories
-    if not any(categories):
-        return X, y, weight
-    decoded = X.astype(object)
-    for a, names in enumerate(categories):
-        if names:
-            known = ~np.isnan(X[:, a])
-            decoded[known, a] = [names[int(k)] for k in X[known, a]]
-            decoded[~known, a] = None
-    return decoded, y, weight
+    return model._mixed.decode(X), y, weight
 
 
 _WITHOUT_ROWS = (

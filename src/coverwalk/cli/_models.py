@@ -100,7 +100,7 @@ def columns_of(model: "Model") -> tuple[list[str], list[str]]:
 
 def texts_of(model: "Model") -> list[str]:
     """Names of the inputs that are categories: tables hold them as text."""
-    return [name for name, categories in zip(columns_of(model)[0], model._mixed.categories) if categories]
+    return [name for name, category in zip(columns_of(model)[0], model._mixed.is_category) if category]
 
 
 def numbers_of(model: "Model", frame: "polars.DataFrame", n: int) -> "Floats":

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from coverwalk._arrays import Floats
+from coverwalk.forest.category_choice import choose_categories
 from coverwalk.forest.chain import chain_inputs
 from coverwalk.forest.experts.trend import MAX_ROWS as ROWS_OF_TREND
 from coverwalk.forest.passes import Columns, SamplePass
@@ -67,8 +68,11 @@ class DensityPass:
 
 def plan_density(model: Any, settings: Settings, drawn: SamplePass) -> DensityPass:
     """Forests for every output, planned and chosen on the sample as `fit` does: the pass that sums all rows."""
-    mixed, kept = model._mixed, drawn.sample.lowest(ROWS_OF_TREND)
+    kept = drawn.sample.lowest(ROWS_OF_TREND)
     X, Y = drawn.sample.lowest(drawn.options.sample_rows).rows()
+    every = drawn.categories.every()
+    tables = every, model._mixed
+    mixed = model._mixed = choose_categories(category_codes(X, every), Y, None, tables, settings, model.bounds)
     X_kept, Y_kept = kept.rows()
     X, X_kept = category_codes(X, mixed), category_codes(X_kept, mixed)
     names = list(drawn.columns.names or [f"x{a}" for a in range(X.shape[1])])

@@ -127,7 +127,7 @@ class Streaming(StreamInputs, Documented):
     def _mean_of_row(self, row: Floats) -> float:
         """As `predict`, for a checked row (1, p) of one output."""
         stream = self.__dict__.get("stream_")
-        if stream is None or any(self._mixed.categories):
+        if stream is None or self._mixed.coded:
             return float(self.predict(row)[0])  # type: ignore[attr-defined]
         mean: float = stream.streams[0].mean_one(row)
         return mean

@@ -154,7 +154,7 @@ def choose_outliers(X: Floats, y: Floats, settings: Settings, known: Outliers | 
     judges = np.concatenate([order[~usual][: MAX_ROWS // 10], order[usual]])[:MAX_ROWS]
     X, y = X[judges], y[judges]
     gain = _scores(X, y, replace(settings, outliers=found)) - _scores(X, y, settings)
-    usual = found.usual(t[judges[np.concatenate(_held_out(X, y, settings))]])
+    usual = found.usual(t[judges[np.concatenate([part for part, _ in held_out(X, y, settings)])]])
     # each kind counts as it does in all rows: of the outliers few, or many, are held out by chance
     groups = (found.weight, gain[~usual]), (1.0 - found.weight, gain[usual])
     return found if sum(share * group.mean() for share, group in groups if len(group)) > 0.0 else None
@@ -255,20 +255,23 @@ def _scores(X: Floats, y: Floats, settings: Settings, *, apart: bool = False) ->
     leaves atoms to a forest of their own, if they are ``apart``.
     """
     log_density = []
-    order = canonical_order(X, y)[:MAX_ROWS]
-    for fold, part in enumerate(_held_out(X, y, settings)):
-        rest = np.delete(order, slice(fold, None, 4))
-        judge = replace(settings, n_trees=N_TREES, parts=PARTS_OF_JUDGES)
-        judge = with_atoms_of(X[rest], y[rest], judge) if apart else judge
-        forest = Forest.plan(X[rest], y[rest], judge)
-        forest.accumulate(X[rest], y[rest])
-        forest.finalize()
-        log_density.append(forest.predict_dist(X[part]).logpdf(y[part]))
+    for part, rest in held_out(X, y, settings):
+        judge = with_atoms_of(X[rest], y[rest], settings) if apart else settings
+        log_density.append(score_of((X[rest], y[rest]), (X[part], y[part]), judge))
     return np.concatenate(log_density)
 
 
-def _held_out(X: Floats, y: Floats, settings: Settings) -> list[Ints]:
-    """The rows that `_scores` holds out in turn."""
+def score_of(rest: tuple[Floats, Floats], part: tuple[Floats, Floats], settings: Settings) -> Floats:
+    """The log densities of rows X, y under a small forest of others, half of whose trees start from a smooth trend."""
+    forest = Forest.plan(*rest, replace(settings, n_trees=N_TREES, parts=PARTS_OF_JUDGES))
+    forest.accumulate(*rest)
+    forest.finalize()
+    log_density: Floats = forest.predict_dist(part[0]).logpdf(part[1])
+    return log_density
+
+
+def held_out(X: Floats, y: Floats, settings: Settings) -> list[tuple[Ints, Ints]]:
+    """The rows that are held out in turn, of some of all; and the others."""
     order = canonical_order(X, y)[:MAX_ROWS]
     n_folds = 4 if len(y) < FEW_ROWS and settings.n_trees >= FEW_TREES else FOLDS
-    return [order[fold::4] for fold in range(n_folds)]
+    return [(order[fold::4], np.delete(order, slice(fold, None, 4))) for fold in range(n_folds)]

@@ -5,22 +5,23 @@ decides, and counts; when all rows were counted the tables are those of `fit` on
 uses them.
 """
 
-import hashlib
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
-from numbers import Real
 from typing import Any
 
 import numpy as np
 
 from coverwalk._arrays import Floats
-from coverwalk.preparation.columns import OTHERS, MixedInputs, column_values, columns_of, encoded, frequent_categories
-
-
-def _digest(value: Any) -> float:
-    kind = "text" if isinstance(value, str) else "number" if isinstance(value, Real) else type(value).__name__
-    name = f"{kind}:{float(value) if kind == 'number' else value}".encode()  # 1, 1.0 and True are one category
-    return float(int.from_bytes(hashlib.blake2b(name, digest_size=6).digest(), "little"))
+from coverwalk.preparation.columns import (
+    OTHERS,
+    MixedInputs,
+    column_values,
+    columns_of,
+    digest,
+    encoded,
+    frequent_categories,
+    in_order,
+)
 
 
 def digests(column: Any) -> Floats:
@@ -31,7 +32,7 @@ def digests(column: Any) -> Floats:
     (True, True)
     """
     values = column_values(column)
-    known = {value: _digest(value) for value in set(values) if value is not None}
+    known = {value: digest(value) for value in set(values) if value is not None}
     return np.array([np.nan if value is None else known[value] for value in values], dtype=np.float64)
 
 
@@ -70,20 +71,24 @@ class CategoryCounts:
             [frequent_categories(self.counts.get(a, {})) if a in chosen else [] for a in range(self.n_inputs)]
         )
 
+    def every(self) -> MixedInputs:
+        """The tables with all categories."""
+        return MixedInputs([in_order(self.counts.get(a, {})) for a in range(self.n_inputs)] if self.columns else [])
+
     def values(self, a: int, column: Floats) -> list[Any]:
         """The categories behind the digests of column a; None where one is missing."""
-        value = {_digest(category): category for category in self.counts.get(a, {})}
+        value = {digest(category): category for category in self.counts.get(a, {})}
         return [None if number != number else value[number] for number in column.tolist()]
 
 
 def category_codes(X: Floats, mixed: MixedInputs) -> Floats:
     """Rows whose categories are digests, with their numbers instead."""
-    if not any(mixed.categories):
+    if not mixed.coded:
         return X
     coded = X.copy()
-    for a, categories in enumerate(mixed.categories):
-        if categories:
+    for a, numbers in enumerate(mixed.numbers):
+        if numbers:
             known, place = np.unique(X[:, a], return_inverse=True)
-            table = [category if category == OTHERS else _digest(category) for category in categories]
-            coded[:, a] = encoded(known, table)[place]
+            of_digest = {name if name == OTHERS else digest(name): number for name, number in numbers.items()}
+            coded[:, a] = encoded(known, of_digest)[place]
     return coded

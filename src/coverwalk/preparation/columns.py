@@ -1,8 +1,10 @@
 """Tables with categories and missing values as arrays of numbers: the one edge where frames are taken apart."""
 
+import hashlib
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from numbers import Real as RealNumber
 from typing import Annotated, Any
 
 import numpy as np
@@ -10,7 +12,9 @@ from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from coverwalk._arrays import Floats
 from coverwalk._kernels.forest.node import OWN_CATEGORIES, UNSEEN
-from coverwalk.files.schema import List, Plain, Scope, require, stored
+from coverwalk.files.schema import List, Plain, Real, Scope, Table, require, stored
+from coverwalk.preparation.effects import category_effects
+from coverwalk.preparation.row_codes import canonical_order
 
 OTHERS = "(others)"  # the name that categories without a number of their own share
 
@@ -23,17 +27,63 @@ class MixedInputs:
     Missing values are NaN. Categories come as 0, 1, ...; of more than 61 the 61 most frequent keep their own number and
     the others share one. A category that was not there at fit is UNSEEN. On a stream the tables grow: the first
     categories to come have a number each, those beyond share that of the first entry of a table, OTHERS.
+
+    Where y tells, a column of more than 61 categories is one of numbers: their effects on y, see `with_effects`.
     """
 
     categories: Annotated[list[list[Any]], List(List(Plain()))]  # one list a column; empty for numbers
+    # one table a column, which has OTHERS; empty for those without effects, of which all may be
+    effects: Annotated[list[dict[Any, float]], List(Table(Real(low=-100, high=100)))] = field(default_factory=list)
 
     @classmethod
-    def of(cls, X: Any, categorical: Any) -> "MixedInputs":
-        """From the table of a fit; ``categorical`` as the estimators document it."""
+    def of(cls, X: Any, categorical: Any, every: bool = False) -> "MixedInputs":
+        """From the table of a fit; ``categorical`` as the estimators document it; with ``every``, each of the
+        categories has a number of its own, for `with_effects`.
+        """
         chosen = categories_of(X, categorical)
         if chosen is None:
             return cls([])
-        return cls([_categories(column) if a in chosen else [] for a, column in enumerate(columns_of(X))])
+        make = _all_categories if every else _categories
+        return cls([make(column) if a in chosen else [] for a, column in enumerate(columns_of(X))])
+
+    def with_effects(self, X: Floats, Y: Floats, weight: Floats | None) -> "MixedInputs":
+        """Columns of more categories than splits tell apart as their effects on Y (n, q), in rows X (n, p) numbered by
+        these tables; on the mean of the normal scores of several outputs.
+        """
+        order = canonical_order(np.hstack([X, Y[:, :-1]]), Y[:, -1])  # sums do not see how rows came
+        Y, weight = Y[order], None if weight is None else weight[order]
+        own, effects = [], []
+        for a, names in enumerate(self.categories):
+            many = len(names) > OWN_CATEGORIES
+            found = category_effects(X[order, a], Y, weight) if many else {}
+            effects.append({OTHERS: 0.0} | {names[int(code)]: effect for code, effect in found.items()} if many else {})
+            own.append([] if many else names)
+        return MixedInputs(own, effects)
+
+    def frequent(self, X: Floats) -> "MixedInputs":
+        """The tables of the most frequent categories in rows X (n, p) numbered by these tables."""
+        tables = list(self.categories)
+        for a, names in enumerate(self.categories):
+            if len(names) > OWN_CATEGORIES:
+                codes = X[~np.isnan(X[:, a]), a].astype(np.int64)
+                tables[a] = frequent_categories(dict(zip(names, np.bincount(codes, minlength=len(names)).tolist())))
+        return MixedInputs(tables)
+
+    @property
+    def coded(self) -> bool:
+        """Whether some columns do not come as numbers."""
+        return any(self.categories) or any(self.effects)
+
+    @property
+    def is_category(self) -> list[bool]:
+        """Which columns come as categories. Empty where all are numbers."""
+        return [bool(numbers) for numbers in self.numbers]
+
+    @property
+    def numbers(self) -> list[dict[Any, float]]:
+        """The number of each category, column by column; empty for columns of numbers."""
+        effects = self.effects or [{}] * len(self.categories)
+        return [table or numbered(categories) for categories, table in zip(self.categories, effects)]
 
     @classmethod
     def begun(cls, X: Any, categorical: Any) -> "MixedInputs":
@@ -54,7 +104,7 @@ class MixedInputs:
             _extended(categories, column) if categories else categories
             for categories, column in zip(self.categories, columns)
         ]
-        return self if all(a is b for a, b in zip(new, self.categories)) else MixedInputs(new)
+        return self if all(a is b for a, b in zip(new, self.categories)) else MixedInputs(new, self.effects)
 
     def knows(self, x: Any) -> bool:
         """Whether `grown` by the row x would change nothing."""
@@ -71,12 +121,10 @@ class MixedInputs:
 
     def encode(self, X: Any) -> Any:
         """X with its categories as numbers; X itself where there are none."""
-        if not any(self.categories):
+        if not self.coded:
             return X
-        columns = columns_of(X)
         coded = [
-            encoded(column, categories) if categories else column
-            for column, categories in zip(columns, self.categories)
+            encoded(column, numbers) if numbers else column for column, numbers in zip(columns_of(X), self.numbers)
         ]
         try:
             table = np.column_stack([np.asarray(column, dtype=np.float64) for column in coded])
@@ -94,18 +142,34 @@ class MixedInputs:
 
     def row(self, x: Any) -> Any:
         """One row of values as one of numbers; the row itself where there are no categories."""
-        if not any(self.categories):
+        if not self.coded:
             return x
         if np.ndim(x) != 1:  # a number, or a row of a table
             x = np.asarray(x, dtype=object).reshape(-1)
         if len(x) != len(self.categories):
             raise ValueError(f"x must have {len(self.categories)} values, got {len(x)}: {x!r}")
-        pairs = zip(x, self.categories)
-        return [float(encoded([value], categories)[0]) if categories else value for value, categories in pairs]
+        pairs = zip(x, self.numbers)
+        return [float(encoded([value], numbers)[0]) if numbers else value for value, numbers in pairs]
+
+    def decode(self, X: Floats) -> Any:
+        """Rows with their categories again, None where one is missing; X itself where all columns are numbers."""
+        if not self.coded:
+            return X
+        decoded = X.astype(object)
+        for a, numbers in enumerate(self.numbers):
+            if numbers:
+                names = {number: name for name, number in reversed(numbers.items())}  # equal effects are the first's
+                known = ~np.isnan(X[:, a])
+                decoded[known, a] = [names[number] for number in X[known, a].tolist()]
+                decoded[~known, a] = None
+        return decoded
 
 
 def _check_categories(state: Any, scope: Scope) -> None:
     """Refuse more categories than a mask has bits."""
+    require("effects", len(state.effects) in (0, len(state.categories)))
+    for categories, effects in zip(state.categories, state.effects):
+        require("effects", not effects or (not categories and effects.get(OTHERS) == 0.0))
     for categories in state.categories:
         require("categories", len(set(categories)) == len(categories) <= OWN_CATEGORIES + (OTHERS in categories))
 
@@ -131,9 +195,17 @@ class MixedTags:
 
 
 def read_inputs(
-    estimator: Any, X: Any, y: Any = "no y", *, reset: bool, mixed: MixedInputs | None = None, **options: Any
+    estimator: Any,
+    X: Any,
+    y: Any = "no y",
+    *,
+    reset: bool,
+    mixed: MixedInputs | None = None,
+    every: bool = False,
+    **options: Any,
 ) -> Any:
-    """X (and y) as arrays of numbers, NaN where values are missing; with ``reset`` the estimator learns the categories.
+    """X (and y) as arrays of numbers, NaN where values are missing; with ``reset`` the estimator learns the categories,
+    and keeps them all with ``every``.
 
     ``mixed`` says how categories become numbers, if not as at fit. Options are those of scikit-learn's ``check_X_y``.
     A refused table changes nothing.
@@ -141,17 +213,17 @@ def read_inputs(
     alone = isinstance(y, str) and y == "no y"  # None is what scikit-learn refuses
     if mixed is None and not reset:
         mixed = estimator._mixed
-    ready = not (reset or options) and mixed is not None and not any(mixed.categories) and _ready(estimator, X)
+    ready = not (reset or options) and mixed is not None and not mixed.coded and _ready(estimator, X)
     if ready and (alone or _codes(y, len(X))):
         estimator._mixed = mixed
         return X if alone else (X, y)
     refuse_equal_names(X)
     if mixed is None:
-        mixed = MixedInputs.of(X, estimator.categorical_features)
+        mixed = MixedInputs.of(X, estimator.categorical_features, every)
     options = {"dtype": np.float64, "ensure_all_finite": "allow-nan", **options}
     if not alone:
         _refuse_missing(y)
-    if not any(mixed.categories):
+    if not mixed.coded:
         _refuse_text(X)
         checked = validate_data(estimator, X, *([] if alone else [y]), reset=reset, **options)
     else:
@@ -290,15 +362,30 @@ def _categories(column: Any) -> list[Any]:
     return frequent_categories(Counter(value for value in column_values(column) if value is not None))
 
 
+def _all_categories(column: Any) -> list[Any]:
+    """The distinct values in a fixed order."""
+    return in_order({value for value in column_values(column) if value is not None}) or [OTHERS]
+
+
+def in_order(categories: Iterable[Any]) -> list[Any]:
+    """Categories in a fixed order, whatever their types."""
+    return sorted(categories, key=lambda value: (str(type(value)), int(value) if isinstance(value, bool) else value))
+
+
 def frequent_categories(counts: dict[Any, int]) -> list[Any]:
-    """The table of categories that came so often."""
-    categories = sorted(
-        counts, key=lambda value: (str(type(value)), value if not isinstance(value, bool) else int(value))
-    )
+    """The table of categories that came so often; of equally frequent ones those that pseudo-random numbers choose."""
+    categories = in_order(counts)
     if len(categories) > OWN_CATEGORIES:
-        kept = set(sorted(categories, key=lambda value: -counts[value])[:OWN_CATEGORIES])
+        kept = set(sorted(categories, key=lambda value: (-counts[value], digest(value)))[:OWN_CATEGORIES])
         categories = [*(category for category in categories if category in kept), OTHERS]
     return categories or [OTHERS]  # a column without values has one category, which never came
+
+
+def digest(value: Any) -> float:
+    """A pseudo-random number that a category alone decides."""
+    kind = "text" if isinstance(value, str) else "number" if isinstance(value, RealNumber) else type(value).__name__
+    name = f"{kind}:{float(value) if kind == 'number' else value}".encode()  # 1, 1.0 and True are one category
+    return float(int.from_bytes(hashlib.blake2b(name, digest_size=6).digest(), "little"))
 
 
 def _extended(categories: list[Any], column: Any) -> list[Any]:
@@ -314,8 +401,24 @@ def _extended(categories: list[Any], column: Any) -> list[Any]:
     return categories + new if new else categories
 
 
-def encoded(column: Any, categories: list[Any]) -> Floats:
+def numbered(categories: list[Any]) -> dict[Any, float]:
+    """The number of each category of a table."""
+    return {category: float(i) for i, category in enumerate(categories)}
+
+
+def encoded(column: Any, numbers: dict[Any, float]) -> Floats:
     """The number of each value's category; of others that of OTHERS, or UNSEEN where the table has none."""
-    number = {category: float(i) for i, category in enumerate(categories)}
-    others = number.get(OTHERS, float(UNSEEN))
-    return np.array([np.nan if value is None else number.get(value, others) for value in column_values(column)])
+    others = numbers.get(OTHERS, float(UNSEEN))
+    return np.array([np.nan if value is None else numbers.get(value, others) for value in column_values(column)])
+
+
+def recoded(X: Floats, old: MixedInputs, new: MixedInputs) -> Floats:
+    """Rows X (n, p), numbered by old tables, as new ones number them; X itself where the tables are the same."""
+    changed = [a for a, names in enumerate(old.categories) if names != new.categories[a]]
+    if not changed:
+        return X
+    X = X.copy()
+    for a in changed:
+        known = ~np.isnan(X[:, a])
+        X[known, a] = encoded(old.categories[a], new.numbers[a])[X[known, a].astype(np.int64)]
+    return X
