@@ -79,8 +79,7 @@ def choose(X: Floats, y: Floats, settings: Settings, weight: Floats | None = Non
     largest, best = max(parts), max(chosen, key=lambda pair: pair[1])[0]
     first, second = ([rescaled(dist, scale_factor) for dist in half] for half in best.dists)
 
-    cells = settings.rounding.cells(y) if settings.rounding else (y, y)
-    y_cells = choose_y_cells(every[: len(y)], cells, folds, (first, second), every, gain, counted)
+    y_cells = choose_y_cells(every[: len(y)], settings.rounding, folds, (first, second), every, gain, counted)
     tuned = replace(settings, degree=largest.degree, stop=largest.stop, scale_factor=scale_factor)
     return replace(tuned, parts=parts, y_cells=y_cells, kernel=kernel, atoms=atoms)
 

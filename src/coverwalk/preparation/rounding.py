@@ -257,6 +257,10 @@ class Rounding:
         """The value of the grid in whose cell a y lies, within the limits."""
         return self._limited(self._rounded(y))
 
+    def steps_of(self, latent: Floats) -> tuple[Ints, Ints]:
+        """The steps of the grid at which the y of latent y lie, and how many do."""
+        return np.unique(np.rint((self.value(latent) - self.origin) / self.step).astype(np.int64), return_counts=True)
+
     def at_steps(self, k: NDArray[Any]) -> Floats:
         """The values of the grid at these whole numbers of steps."""
         y = self.origin + k * self.step

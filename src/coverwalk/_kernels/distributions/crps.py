@@ -25,8 +25,8 @@ from coverwalk._kernels.distributions.pieces import CONSTANT, EXPONENTIAL, Grid,
 from coverwalk._kernels.distributions.quantile import row_spread
 from coverwalk._kernels.distributions.row_cdf import (
     FlatRow,
-    _ramps,
     add_cdfs,
+    add_ramps,
     empty_row,
     extent,
     flatten,
@@ -95,11 +95,11 @@ def _score(row: FlatRow, tables: Any, work: Work, N: int) -> float:
     z, weight, F = work
     add_cdfs(row.normal, row.which[:0], row.size[0], tables, z[:N], F)
     add_cdfs(row.student, row.which, row.size[1], tables, z[:N], F)
+    add_ramps(row.ramp, row.size[2], z[:N], F)
     P, total = 0.0, 0.0
     for k in range(N):
         P += F[k]
-        miss = P + _ramps(row.ramp, row.size[2], z[k])[0]
-        total += weight[k] * miss * miss
+        total += weight[k] * P * P
     return total
 
 

@@ -15,7 +15,7 @@ from coverwalk._arrays import Floats
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.distributions.pieces import EXPONENTIAL, LINEAR, Grid, Pieces, latent_of, slope_of, value_of
-from coverwalk._kernels.distributions.row_cdf import FlatRow, _ramps, add_cdfs, other_cdf, tabulated_cdf
+from coverwalk._kernels.distributions.row_cdf import FlatRow, _ramps, cdf_at, other_cdf, tabulated_cdf
 from coverwalk._kernels.distributions.shapes import CELLS, STUDENT, T2_CELLS, Table
 from coverwalk._kernels.distributions.student import student_density
 
@@ -101,17 +101,7 @@ def cells_apart(
     for k in range(N + 1):
         y = first + k
         ends[k] = -math.inf if y <= least else math.inf if y > most else latent_of(pieces, origin + (y - 0.5) * step)
-    below[: N + 2] = 0.0
-    add_cdfs(row.normal, row.which[:0], row.size[0], tables, ends[: N + 1], below)
-    add_cdfs(row.student, row.which, row.size[1], tables, ends[: N + 1], below)
-    total = 0.0
-    for k in range(N + 1):
-        total += below[k]
-        below[k] = total + _ramps(row.ramp, row.size[2], ends[k])[0]
-        if math.isinf(ends[k]):
-            below[k] = 1.0 if ends[k] > 0.0 else 0.0
-        elif row.size[3] > 0:
-            below[k] += other_cdf(components, table, row, ends[k])[0]
+    cdf_at(components, table, row, tables, ends[: N + 1], below)
     return N, origin + first * step
 
 

@@ -314,3 +314,41 @@ def add_cdfs(part: Floats, which: Ints, n: int, pieces: Any, y: Floats, F: Float
             F[k] += now - before
             before = now
         F[last] += weight - before
+
+
+@kernel
+def add_ramps(ramp: Floats, n: int, y: Floats, F: Floats) -> None:
+    """Add n cells to the cdf F (N + 1,) at y (N,), ascending, as differences."""
+    N = len(y)
+    for m in range(n):
+        k, last = 0, N
+        while k < last:  # the first y beyond the left end
+            middle = (k + last) // 2
+            if y[middle] > ramp[m, 1]:
+                last = middle
+            else:
+                k = middle + 1
+        before, t = 0.0, 0.0
+        while k < N and t < 1.0:
+            t = min((y[k] - ramp[m, 1]) * ramp[m, 2], 1.0)
+            F[k] += ramp[m, 0] * t - before
+            before, k = ramp[m, 0] * t, k + 1
+        F[k] += ramp[m, 0] - before
+
+
+@kernel
+def cdf_at(components: Components, table: Table, row: FlatRow, tables: Any, y: Floats, F: Floats) -> None:
+    """Fill F (N + 1,) with P(Y <= y) of a flat row at y (N,), ascending, some of which may be infinite."""
+    N = len(y)
+    F[: N + 1] = 0.0
+    add_cdfs(row.normal, row.which[:0], row.size[0], tables, y, F)
+    add_cdfs(row.student, row.which, row.size[1], tables, y, F)
+    add_ramps(row.ramp, row.size[2], y, F)
+    total = 0.0
+    for k in range(N):
+        total += F[k]
+        F[k] = total
+        if math.isinf(y[k]):
+            F[k] = 1.0 if y[k] > 0.0 else 0.0
+        elif row.size[3] > 0:
+            F[k] += other_cdf(components, table, row, y[k])[0]

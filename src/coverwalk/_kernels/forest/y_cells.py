@@ -11,7 +11,7 @@ import numpy as np
 from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels._compile import kernel
 from coverwalk._kernels.distributions.mixture import Components, row_tails
-from coverwalk._kernels.distributions.row_cdf import empty_row, flatten, other_cdf, tabulated_cdf
+from coverwalk._kernels.distributions.row_cdf import cdf_at, empty_row, flatten
 from coverwalk._kernels.distributions.shapes import Table
 
 
@@ -100,20 +100,15 @@ def cell_masses(
     tables: which (s,) of the tables pieces (D, N_PIECES, 6) is that of a shape.
     """
     which, pieces = tables
-    row = empty_row(components, table, len(out))
+    row, C = empty_row(components, table, len(out)), len(left)
+    ends, below = np.empty(2 * C), np.empty(2 * C + 1)
+    for c in range(C):
+        ends[2 * c], ends[2 * c + 1] = left[c], right[c]
     for i in range(len(out)):
-        usual = flatten(components, table, which, i, row)
-        last, below = -math.inf, 0.0
-        for c in range(len(left)):
-            before = below
-            for y in (left[c], right[c]):
-                before = below
-                if y == last:
-                    continue
-                last = y
-                if usual:
-                    below, _ = tabulated_cdf(row.size, row.normal, row.student, row.which, row.ramp, pieces, y)
-                    below += other_cdf(components, table, row, y)[0]
-                else:
-                    below, _ = row_tails(components, table, i, y)
-            out[i, c] = max(below - before, 0.0)
+        if flatten(components, table, which, i, row):
+            cdf_at(components, table, row, pieces, ends, below)
+        else:
+            for k in range(2 * C):
+                below[k] = row_tails(components, table, i, ends[k])[0]
+        for c in range(C):
+            out[i, c] = max(below[2 * c + 1] - below[2 * c], 0.0)

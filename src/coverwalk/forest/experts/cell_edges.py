@@ -1,4 +1,6 @@
-"""Cells of y between which its density makes steps: found in y's own values, and in what was predicted for them."""
+"""Cells of y between which its density makes steps: found in y's own values, and in what was predicted for them; or
+about the values at which rows pile up.
+"""
 
 from typing import Annotated, Any, NamedTuple
 
@@ -7,9 +9,12 @@ import numpy as np
 from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.forest.y_cells import Prices, Rows, best_edges, move_edges
 from coverwalk.files.schema import Array, Scope, require, stored
+from coverwalk.preparation.rounding import Rounding
 
 N_PLACES = 128  # about which edges are looked for first, on either side of as many quantiles
 MAX_CELLS = 64
+MAX_HEAPS = 128
+MAX_STEPS = 1000  # from heap to heap
 MIN_WIDTH = 1e-4 / 16  # of a support, in standard deviations of y: an atom is as wide as in the trees' densities
 ATOM_WIDTH = 1e-2  # an atom must be worth its price if it were so wide: y that was rounded more finely has none
 _APART = 1e-9  # of the range of y: places nearer to each other are one
@@ -27,7 +32,7 @@ class Cells(NamedTuple):
 
 def _check_cells(state: Any, scope: Scope) -> None:
     """One after the other, each with its support."""
-    require("cells", 1 <= scope["C"] <= MAX_CELLS)
+    require("cells", 1 <= scope["C"] <= MAX_HEAPS)
     require("cells", (state.left <= state.low) & (state.low < state.high) & (state.high <= state.right))
     require("cells", np.isfinite(state.high - state.low) & np.isfinite(state.right[-1] - state.left[0]))
     require("cells", state.right[:-1] <= state.left[1:])
@@ -67,6 +72,58 @@ def find_cells(y: Floats, hinted: Floats, hint: Floats) -> Cells | None:
     place, low, high = (start + (end - start) * places for places in _supports(rows, prices, edges, least))
     sound = np.all(np.isfinite(place)) and np.all(np.diff(place) > 0.0) and np.all(high > low)
     return Cells(place[:-1].copy(), place[1:].copy(), low, high) if sound else None
+
+
+def find_heaps(y: Floats, rounding: Rounding) -> Cells | None:
+    """A cell about every value of a grid that is so many steps from the last, the support being that of the value: for
+    y (n,) that people round more than their grid would have it, ages to years, weights to fives. None where no such
+    values stand out.
+
+    How many steps tells most of y: of the rows, a share h lies at these values, where 1/M would if all were alike.
+
+    >>> rng = np.random.default_rng(0)
+    >>> y = np.where(rng.random(400) < 0.8, 5 * rng.integers(1, 9, 400), rng.integers(5, 41, 400))
+    >>> cells = find_heaps(1.0 * y, Rounding(step=1.0, decimals=0))
+    >>> np.round(0.5 * (cells.low + cells.high), 6).tolist()
+    [5.0, 10.0, 15.0, 20.0, 25.0, 30.0, 35.0, 40.0]
+    >>> cells.left[1:3].tolist(), cells.low[1:3].tolist()
+    ([7.5, 12.5], [9.5, 14.5])
+    """
+    place, counts = rounding.steps_of(y)
+    n, best = int(counts.sum()), (0.0, 0, 0)
+    for M in range(2, min(int(place[-1] - place[0]) // 2, MAX_STEPS) + 1):
+        of_rest = np.bincount(place % M, counts, M) / n
+        h = float(of_rest.max())
+        told = h * np.log(h * M) + ((1.0 - h) * np.log((1.0 - h) * M / (M - 1)) if h < 1.0 else 0.0)
+        best = max(best, (float(told), M, int(of_rest.argmax())))
+    told, M, rest = best
+    if not told * n > np.log(n):
+        return None
+    number = (place - rest) // M
+    rows = np.concatenate([[0], np.cumsum(np.bincount(number - number[0], counts * (place % M == rest)))])
+    width = min(MAX_HEAPS, len(rows) - 1)
+    first = number[0] + int(np.argmax(rows[width:] - rows[:-width]))  # of all runs of so many, that with most rows
+    return _about((first + np.arange(width)) * M + rest, rounding)
+
+
+def find_repeats(y: Floats, rounding: Rounding) -> Cells | None:
+    """As `find_heaps`, about the values of a grid that come more than once, the most frequent ones: where units were
+    converted, or there are few sizes.
+    """
+    place, counts = rounding.steps_of(y)
+    often = np.sort(place[np.argsort(-counts, kind="stable")[: min(MAX_HEAPS, int((counts > 1).sum()))]])
+    return _about(often, rounding)
+
+
+def _about(place: Ints, rounding: Rounding) -> Cells | None:
+    """The cells about these steps of a grid, limits of y left out."""
+    values = rounding.at_steps(place)
+    low, high = rounding.cells(values[(rounding.low < values) & (values < rounding.high)])
+    if len(low) < 2:
+        return None
+    edges = 0.5 * (high[:-1] + low[1:])
+    ends = np.concatenate([[low[0] - (edges[0] - high[0])], edges, [high[-1] + (low[-1] - edges[-1])]])
+    return Cells(ends[:-1].copy(), ends[1:].copy(), low, high)
 
 
 def _seen_from_places(ordered: Floats, hinted: Floats, hint: Floats) -> tuple[Rows, float]:

@@ -10,20 +10,21 @@ uniform where the cell has its rows. The weight of the expert comes from the poo
 some exponents T, on held-out rows and cells that were found without them; T is their mean. See docs/forest.md.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from coverwalk._arrays import Floats
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.distributions.density import cell_logpdf
 from coverwalk._kernels.distributions.mixture import Components
 from coverwalk._kernels.forest.y_cells import cell_masses
 from coverwalk.distributions.mixture import PredictiveDistribution
 from coverwalk.distributions.shapes import Shapes
 from coverwalk.files.schema import Object, Real, stored
-from coverwalk.forest.experts.cell_edges import Cells, find_cells
+from coverwalk.forest.experts.cell_edges import Cells, find_cells, find_heaps, find_repeats
 from coverwalk.forest.pool import extrapolated, pool_weights
+from coverwalk.preparation.rounding import Rounding
 
 Halves = tuple[list[PredictiveDistribution], list[PredictiveDistribution]]
 
@@ -37,6 +38,7 @@ MIN_GAIN = 3.0  # nats, of the held-out rows, in each half of them
 MIN_HELD_OUT = 100  # left out; fewer tell nothing
 MAX_JUDGES = 400  # of these; more would tell little more
 MAX_ROWS = 2**15  # in which cells are looked for
+MOST_STEPS = (2048, 512)  # of y that may pile up: sums over all steps take long, more so if y is limited
 
 
 @stored()
@@ -98,7 +100,7 @@ def _sharpened(mass: Floats, exponent: float) -> Floats:
 
 def choose_y_cells(
     y: Floats,
-    observed: tuple[Floats, Floats],
+    rounding: Rounding | None,
     folds: Sequence[slice],
     predicted: Halves,
     every: Floats,
@@ -107,41 +109,52 @@ def choose_y_cells(
 ) -> YCells | None:
     """The cells, their weight and the exponent, estimated on held-out rows; None where cells do not help.
 
-    y (n,), latent where it is rounded, in an order of its own; observed: both ends of its rounding cells, by whose mass
-    all is judged, or y twice; folds: the held-out rows, of which each of two small forests has ``predicted`` a
-    distribution a fold; every: all y there are; gain: see `pool_weights`; weight: of the held-out rows, in the order of
-    the folds. Half of the held-out rows judge cells that were found without them, then the other half.
+    y (n,), latent where it is rounded, in an order of its own; folds: the held-out rows, of which each of two small
+    forests has ``predicted`` a distribution a fold; every: all y there are; gain: see `pool_weights`; weight: of the
+    held-out rows, in the order of the folds. Half of the held-out rows judge cells that were found without them, then
+    the other half.
     """
-    low, high = observed
     held_out = np.concatenate([np.arange(len(y))[fold] for fold in folds])
     if len(held_out) < MIN_HELD_OUT:
         return None
     predicted = ([dist.rounded(None) for dist in predicted[0]], [dist.rounded(None) for dist in predicted[1]])
     first, second = (np.concatenate([dist.mean() for dist in dists]) for dists in predicted)
     hint = 0.5 * first + 0.5 * second
-    judged: tuple[list[Floats], list[Floats]] = ([], [])
-    counted: list[Floats] = []
-    for half in range(2):
-        judges, others = np.arange(half, len(held_out), 2)[: MAX_JUDGES // 2], slice(1 - half, None, 2)
-        cells = find_cells(np.delete(y, held_out[half::2]), y[held_out[others]], hint[others])
-        if cells is None:
-            return None
-        start = 0
-        for k, fold in enumerate(folds):
-            rows = judges[(judges >= start) & (judges < start + len(predicted[0][k]))] - start
-            for of_forest, dists in zip(judged, predicted):
-                of_forest.append(_log_densities(dists[k][rows], (low[fold][rows], high[fold][rows]), cells))
-            counted.append(weight[start:][rows])
-            start += len(predicted[0][k])
-        halves = [np.concatenate(of_forest) for of_forest in judged]
-        v, gained = _weights(halves[0], halves[1], np.concatenate(counted), gain)
-        if gained < MIN_GAIN * (1 + half):
-            return None
-    of_cells = 1.0 - float(v[0])
-    cells = find_cells(every[:MAX_ROWS], y[held_out], hint)
-    if cells is None or of_cells < MIN_WEIGHT_OF_CELLS:
-        return None
-    return YCells(of_cells, float(EXPONENTS @ v[1:]) / of_cells, cells)
+    finders: list[Callable[[Floats, Ints], Cells | None]] = [
+        lambda y_known, others: find_cells(y_known, y[held_out[others]], hint[others])
+    ]
+    if rounding and rounding.step and np.ptp(rounding.value(y)) <= MOST_STEPS[rounding.limited] * rounding.step:
+        finders += [
+            lambda y_known, _: find_heaps(y_known, rounding),
+            lambda y_known, _: find_repeats(y_known, rounding),
+        ]
+    observed = rounding.cells(rounding.value(y)) if rounding else (y, y)  # all is judged by the mass of these
+    best: tuple[float, YCells | None] = (0.0, None)
+    for find in finders:
+        judged: tuple[list[Floats], list[Floats]] = ([], [])
+        counted: list[Floats] = []
+        for half in range(2):
+            judges, others = np.arange(half, len(held_out), 2)[: MAX_JUDGES // 2], np.arange(1 - half, len(held_out), 2)
+            cells, start = find(np.delete(y, held_out[half::2]), others), 0
+            if cells is None:
+                break
+            for k, fold in enumerate(folds):
+                rows = judges[(judges >= start) & (judges < start + len(predicted[0][k]))] - start
+                ends = observed[0][fold][rows], observed[1][fold][rows]
+                for of_forest, dists in zip(judged, predicted):
+                    of_forest.append(_log_densities(dists[k][rows], ends, cells))
+                counted.append(weight[start:][rows])
+                start += len(predicted[0][k])
+            halves = [np.concatenate(of_forest) for of_forest in judged]
+            v, gained = _weights(halves[0], halves[1], np.concatenate(counted), gain)
+            if gained < MIN_GAIN * (1 + half):
+                break
+        else:
+            of_cells = 1.0 - float(v[0])
+            cells = find(every[:MAX_ROWS], np.arange(len(held_out)))
+            if cells is not None and of_cells >= MIN_WEIGHT_OF_CELLS and gained > best[0]:
+                best = gained, YCells(of_cells, float(EXPONENTS @ v[1:]) / of_cells, cells)
+    return best[1]
 
 
 def _weights(first: Floats, second: Floats, counted: Floats, gain: float) -> tuple[Floats, float]:
