@@ -13,6 +13,7 @@ import pytest
 
 from coverwalk import CoverModel, DoubleTree, SequenceModel, load
 from coverwalk.cli import main
+from coverwalk.cli.show import _print
 from coverwalk.covers import KDTree
 from coverwalk.evaluation import metrics
 from coverwalk.evaluation.baselines import Line
@@ -139,6 +140,12 @@ def test_show(capsys):
     assert facts["outputs"][1]["rows"] == ROWS
     assert facts["outputs"][0]["trees"] == 3
     assert sum(facts["outputs"][0]["splits"].values()) == pytest.approx(1)
+
+
+def test_show_names_inputs_that_are_left_out(capsys):
+    _print({"inputs_left_out": ("age", "height")})
+    _print({"inputs_left_out": ()})
+    assert capsys.readouterr().out.split() == ["inputs", "left", "out", "age,", "height"]
 
 
 def test_show_of_other_models(capsys, tmp_path):

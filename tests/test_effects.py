@@ -81,6 +81,8 @@ def test_rows_that_are_missing_and_categories_of_few_rows_have_none():
 def test_many_categories_are_told_apart(fitted, monkeypatch):
     assert len(fitted._mixed.effects[0]) > 150
     assert fitted._mixed.effects[0][OTHERS] == 0.0
+    assert fitted.forests_[0].names == ["effect of shop", "x"]
+    assert "effect of shop" in str(fitted.explain(TEST[:1]))
     known = {name: SHOP[int(name[5:])] for name in fitted._mixed.effects[0] if name != OTHERS}
     effects = [fitted._mixed.effects[0][name] for name in known]
     assert np.corrcoef(effects, list(known.values()))[0, 1] > 0.95

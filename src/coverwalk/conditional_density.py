@@ -175,7 +175,7 @@ class ConditionalDensity(Saved, Predicting, Explaining, Streaming, RegressorMixi
         settings = self._settings(len(X))
         self._mixed = choose_categories(X, Y, weight, (every, frequent), settings, self.bounds)
         X, categories = recoded(X, every, self._mixed), self._mixed.category_names
-        names = input_names(self)
+        names = self._mixed.seen_as(input_names(self))
         forests = []
         for j in range(Y.shape[1]):
             clock = _Clock(f"output {j + 1} of {Y.shape[1]}, {len(X)} rows", self.verbose)

@@ -101,7 +101,7 @@ def _print(facts: dict[str, Any]) -> None:
     """One line for each fact; outputs one after the other."""
     for key, value in facts.items():
         name = f"  {key.replace('_', ' '):<21}"
-        if value == "":
+        if value in ("", ()):
             continue
         if key == "outputs":
             for output in value:
@@ -110,7 +110,7 @@ def _print(facts: dict[str, Any]) -> None:
                 _print(output if len(value) > 1 else {k: v for k, v in output.items() if k != "output"})
         elif isinstance(value, dict):
             print(name + _weights(value))
-        elif isinstance(value, list):
+        elif isinstance(value, list | tuple):
             print(name + ", ".join(map(str, value)))
         elif isinstance(value, float):
             print(f"{name}{value:.1f}")

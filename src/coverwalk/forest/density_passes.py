@@ -75,7 +75,7 @@ def plan_density(model: Any, settings: Settings, drawn: SamplePass) -> DensityPa
     mixed = model._mixed = choose_categories(category_codes(X, every), Y, None, tables, settings, model.bounds)
     X_kept, Y_kept = kept.rows()
     X, X_kept = category_codes(X, mixed), category_codes(X_kept, mixed)
-    names = list(drawn.columns.names or [f"x{a}" for a in range(X.shape[1])])
+    names = mixed.seen_as(drawn.columns.names or [f"x{a}" for a in range(X.shape[1])])
     capacity = Capacity(drawn.options.state_bytes // Y.shape[1], drawn.n_rows, len(Y_kept))
     with_missing = tuple(sorted(drawn.categories.with_missing))
     sums = []

@@ -74,6 +74,11 @@ class MixedInputs:
         """Whether some columns do not come as numbers."""
         return any(self.categories) or any(self.effects)
 
+    def seen_as(self, names: list[str]) -> list[str]:
+        """What trees call the columns with these names."""
+        effects = self.effects or [{}] * len(names)
+        return [f"effect of {name}" if table else name for name, table in zip(names, effects)]
+
     @property
     def is_category(self) -> list[bool]:
         """Which columns come as categories. Empty where all are numbers."""
