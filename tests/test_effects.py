@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from scipy.stats import norm, rankdata
 
-from coverwalk import ConditionalDensity, load, merge
+from coverwalk import ConditionalDensity, ContextClassifier, load, merge
 from coverwalk._kernels.forest.node import OWN_CATEGORIES
 from coverwalk.forest import category_choice, passes
 from coverwalk.preparation.columns import OTHERS, MixedInputs, frequent_categories
@@ -182,3 +182,59 @@ def test_few_categories_cost_no_choice(monkeypatch):
     monkeypatch.setattr(category_choice, "choose_y", None)
     few = X[X["shop"].isin([f"shop {k}" for k in range(OWN_CATEGORIES)])]
     assert not model().fit(few, Y[few.index])._mixed.effects
+
+
+# -- groups, for classes ----------------------------------------------------------------------------------------------
+
+N_COUNTRIES = 150
+CONTINENT = np.random.default_rng(4).integers(0, 5, N_COUNTRIES)
+
+
+def countries(n: int, seed: int):
+    rng = np.random.default_rng(seed)
+    country = rng.integers(0, N_COUNTRIES, n)
+    frame = pd.DataFrame({"country": [f"c{k}" for k in country], "x": rng.uniform(size=n)})
+    return frame, np.array(list("ABCDE"))[np.where(rng.random(n) < 0.05, rng.integers(0, 5, n), CONTINENT[country])]
+
+
+def classifier():
+    return ContextClassifier(8, 8, random_state=0)
+
+
+def class_loss(fitted, X, y):
+    return -float(np.mean(fitted.predict_log_proba(X)[np.arange(len(y)), np.searchsorted(fitted.classes_, y)]))
+
+
+def test_classes_are_told_by_groups_of_categories(monkeypatch):
+    (rows, y), (test, test_y) = countries(900, 0), countries(600, 1)
+    fitted = classifier().fit(rows, y)
+    assert fitted._mixed.grouped
+    assert len(fitted._mixed.categories[0]) <= OWN_CATEGORIES + 1
+    order = np.random.default_rng(0).permutation(900)
+    again = classifier().fit(rows.iloc[order], y[order])
+    assert again._mixed.effects == fitted._mixed.effects
+    np.testing.assert_allclose(again.predict_proba(test), fitted.predict_proba(test), atol=1e-9)
+    monkeypatch.setattr("coverwalk.classifier.choose_groups", lambda rows, tables, _: tables[1])
+    assert class_loss(fitted, test, test_y) < class_loss(classifier().fit(rows, y), test, test_y) - 0.3
+
+
+def test_a_grouped_classifier_is_saved_goes_on_and_does_not_merge(tmp_path):
+    rows, y = countries(900, 0)
+    fitted = classifier().fit(rows, y)
+    fitted.save(tmp_path / "c.cw")
+    loaded = load(tmp_path / "c.cw")
+    np.testing.assert_array_equal(loaded.predict_proba(rows[:20]), fitted.predict_proba(rows[:20]))
+    table = loaded._mixed
+    odd = pd.DataFrame({"country": ["never seen", None], "x": 0.5})
+    np.testing.assert_allclose(loaded.predict_proba(odd).sum(axis=1), 1.0)
+    loaded.partial_fit(odd, ["A", "B"])
+    assert loaded._mixed is table or loaded._mixed == table
+    with pytest.raises(ValueError, match="does not merge"):
+        merge([fitted, fitted])
+
+
+def test_names_that_tell_nothing_are_not_grouped():
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame({"name": [f"n{k}" for k in rng.integers(0, 300, 800)], "x": rng.uniform(size=800)})
+    y = np.where(rng.random(800) < 0.2 + 0.6 * rows["x"], "yes", "no")
+    assert not classifier().fit(rows, y)._mixed.grouped

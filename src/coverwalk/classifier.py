@@ -1,6 +1,7 @@
 """ContextClassifier: the probability of each class given x, by walks over a forest of contexts."""
 
-from dataclasses import KW_ONLY, dataclass, field
+from dataclasses import KW_ONLY, dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import numpy as np
@@ -12,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 from coverwalk._arrays import Floats
 from coverwalk.files import schema as file
 from coverwalk.files.estimators import Saved
+from coverwalk.forest.category_choice import choose_groups
 from coverwalk.forest.class_components import ClassComponent, components
 from coverwalk.forest.class_forest import ClassForest, next_turn
 from coverwalk.forest.class_rows import (
@@ -26,7 +28,7 @@ from coverwalk.forest.class_tree import ClassGrowth
 from coverwalk.forest.passes import Chunks, fit_chunks
 from coverwalk.forest.schedule import NEVER
 from coverwalk.locks import MANY_ROWS, adopt, alone, fits, reads, twin, writes
-from coverwalk.preparation.columns import MixedInputs, MixedTags, input_names, read_inputs
+from coverwalk.preparation.columns import MixedInputs, MixedTags, input_names, read_inputs, recoded
 from coverwalk.preparation.parameters import N_JOBS, n_threads
 
 if TYPE_CHECKING:
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
 __all__ = ["ContextClassifier"]
 
+N_JUDGES = 8  # trees of each kind in the small forests that judge groups of categories
 _CHECKED = ["n_estimators", "n_discriminant_trees", "held_out", "min_samples_leaf", "stop", "alpha"]
 
 
@@ -130,9 +133,19 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
     def fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Learn rows and their labels. Anything learned before is discarded. A row with weight m counts as m rows."""
         self._check_parameters()
-        X, y, weight = self._checked(X, y, sample_weight, reset=True)
+        X, y, weight = self._checked(X, y, sample_weight, reset=True, every=True)
         classes, codes = np.unique(y, return_inverse=True)
-        return self._begin(ClassRows(X, codes.astype(np.int64), weight), classes, declared=False)
+        rows, every = ClassRows(X, codes.astype(np.int64), weight), self._mixed
+        self._mixed = choose_groups(
+            rows, (every, every.frequent(X)), partial(self._log_proba_of, n_classes=len(classes))
+        )
+        return self._begin(rows._replace(X=recoded(X, every, self._mixed)), classes, declared=False)
+
+    def _log_proba_of(self, rows: ClassRows, X: Floats, mixed: MixedInputs, n_classes: int) -> Floats:
+        """What a small forest of some rows predicts for others."""
+        kinds = [(replace(growth, n_categories=mixed.n_categories), min(n, N_JUDGES)) for growth, n in self._kinds()]
+        threads = n_threads(self.n_jobs)
+        return ClassForest.grow(rows, n_classes, kinds, self.held_out, 0, threads).log_proba(X, threads)
 
     @writes
     def fit_chunks(self, chunks: Chunks, **options: Any) -> Self:
@@ -280,9 +293,9 @@ class ContextClassifier(Saved, MixedTags, ClassifierMixin, BaseEstimator):  # ty
         self._schema.check_parameters(vars(self), *_CHECKED)
 
     def _checked(
-        self, X: Any, y: Any, sample_weight: Any, reset: bool, mixed: MixedInputs | None = None
+        self, X: Any, y: Any, sample_weight: Any, reset: bool, mixed: MixedInputs | None = None, every: bool = False
     ) -> tuple[Floats, NDArray[Any], Floats]:
-        X, y = read_inputs(self, X, y, reset=reset, mixed=mixed)
+        X, y = read_inputs(self, X, y, reset=reset, mixed=mixed, every=every)
         X = np.array(X)  # it is kept, and the caller may change his own
         return X, y, checked_weights(X, y, sample_weight)
 

@@ -93,6 +93,11 @@ def _rows(model: Any) -> tuple[Any, Any, Any]:
             raise ValueError(_WITHOUT_ROWS)
         X, y = model.forests_[0].X, np.column_stack([forest.y for forest in model.forests_])
         weight = np.ones(len(X))
+    if model._mixed.grouped:
+        raise ValueError(
+            "a classifier that has grouped categories has not kept them, so that it does not merge: fit all rows, or "
+            "use fit_chunks"
+        )
     return model._mixed.decode(X), y, weight
 
 

@@ -1,14 +1,20 @@
 """How columns of more categories than splits tell apart become numbers, chosen on held-out rows."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from coverwalk._arrays import Floats
+from coverwalk.forest.class_rows import ClassRows
 from coverwalk.forest.settings import Settings
 from coverwalk.forest.target_choice import bounded, choose_y, held_out, score_of
 from coverwalk.preparation.columns import MixedInputs, recoded
+from coverwalk.preparation.row_codes import canonical_order
+
+MAX_ROWS = 2000  # of which half judge groups
+FOLDS = 4  # in which they do: a category has few rows, and should not lose many of them
 
 
 def choose_categories(
@@ -40,3 +46,29 @@ def choose_categories(
                 coded = replace(judge, n_categories=mixed.n_categories)
                 gain += sign * float(score_of(of_rest, of_part, coded).sum())
     return every.with_effects(X, Y, weight) if gain > 0.0 else frequent
+
+
+def choose_groups(
+    rows: ClassRows,
+    tables: tuple[MixedInputs, MixedInputs],
+    log_proba: Callable[[ClassRows, Floats, MixedInputs], Floats],
+) -> MixedInputs:
+    """Tables by which columns keep their most frequent categories, or have groups of all in which classes are alike.
+
+    rows: numbered by the first of the given tables, as in `choose_categories`; log_proba: what a forest of some rows
+    predicts for others, both numbered by a table.
+    """
+    every, frequent = tables
+    if frequent.categories == every.categories:
+        return every
+    gain, order = 0.0, canonical_order(rows.X, rows.y.astype(np.float64))
+    for fold in range(FOLDS):
+        part = order[:MAX_ROWS][fold :: 2 * FOLDS]
+        rest = np.setdiff1d(order[:MAX_ROWS], part)
+        others = np.delete(np.arange(len(order)), part)
+        found = every.with_groups(rows.X[others], rows.y[others], rows.weight[others])
+        for mixed, sign in ((found, 1.0), (frequent, -1.0)):
+            grown = ClassRows(recoded(rows.X[rest], every, mixed), rows.y[rest], rows.weight[rest])
+            predicted = log_proba(grown, recoded(rows.X[part], every, mixed), mixed)
+            gain += sign * float(rows.weight[part] @ predicted[np.arange(len(part)), rows.y[part]])
+    return every.with_groups(*rows) if gain > 0.0 else frequent

@@ -10,10 +10,10 @@ from typing import Annotated, Any
 import numpy as np
 from sklearn.utils.validation import check_array, check_X_y, validate_data
 
-from coverwalk._arrays import Floats
+from coverwalk._arrays import Floats, Ints
 from coverwalk._kernels.forest.node import OWN_CATEGORIES, UNSEEN
 from coverwalk.files.schema import List, Plain, Real, Scope, Table, require, stored
-from coverwalk.preparation.effects import category_effects
+from coverwalk.preparation.effects import category_effects, category_groups
 from coverwalk.preparation.row_codes import canonical_order
 
 OTHERS = "(others)"  # the name that categories without a number of their own share
@@ -32,7 +32,8 @@ class MixedInputs:
     """
 
     categories: Annotated[list[list[Any]], List(List(Plain()))]  # one list a column; empty for numbers
-    # one table a column, which has OTHERS; empty for those without effects, of which all may be
+    # one table a column, which has OTHERS: of effects, or of the groups that are the column's categories; empty for
+    # columns without, of which all may be
     effects: Annotated[list[dict[Any, float]], List(Table(Real(low=-100, high=100)))] = field(default_factory=list)
 
     @classmethod
@@ -60,6 +61,23 @@ class MixedInputs:
             own.append([] if many else names)
         return MixedInputs(own, effects)
 
+    def with_groups(self, X: Floats, y: Ints, weight: Floats) -> "MixedInputs":
+        """Columns of more categories than splits tell apart as groups in whose rows X (n, p), numbered by these tables,
+        classes y (n,) are alike; what is in no group is one of the OTHERS.
+        """
+        order = canonical_order(X, y.astype(np.float64))
+        own, groups = list(self.categories), [dict[Any, float]() for _ in self.categories]
+        for a, names in enumerate(self.categories):
+            if len(names) > OWN_CATEGORIES:
+                found = category_groups(X[order, a], y[order], weight[order], OWN_CATEGORIES)
+                groups[a] = {OTHERS: 0.0} | {names[int(code)]: float(group) for code, group in found.items()}
+                members: dict[int, list[str]] = {}
+                for code, group in found.items():
+                    members.setdefault(group, []).append(str(names[int(code)]))
+                told = {g: ", ".join(some[:3]) + (", ..." if len(some) > 3 else "") for g, some in members.items()}
+                own[a] = [OTHERS, *(f"{g}: {told.get(g, '')}" for g in range(1, max(told, default=0) + 1))]
+        return MixedInputs(own, groups)
+
     def frequent(self, X: Floats) -> "MixedInputs":
         """The tables of the most frequent categories in rows X (n, p) numbered by these tables."""
         tables = list(self.categories)
@@ -68,6 +86,16 @@ class MixedInputs:
                 codes = X[~np.isnan(X[:, a]), a].astype(np.int64)
                 tables[a] = frequent_categories(dict(zip(names, np.bincount(codes, minlength=len(names)).tolist())))
         return MixedInputs(tables)
+
+    @property
+    def fixed(self) -> list[bool]:
+        """Which columns take no new categories: they have effects, or groups."""
+        return [bool(table) for table in self.effects] or [False] * len(self.categories)
+
+    @property
+    def grouped(self) -> bool:
+        """Whether categories cannot be told from their numbers."""
+        return any(self.fixed[a] and bool(names) for a, names in enumerate(self.categories))
 
     @property
     def coded(self) -> bool:
@@ -106,16 +134,16 @@ class MixedInputs:
         if len(columns) != len(self.categories):  # all numbers, or a table that will be refused
             return self
         new = [
-            _extended(categories, column) if categories else categories
-            for categories, column in zip(self.categories, columns)
+            _extended(categories, column) if categories and not fixed else categories
+            for categories, fixed, column in zip(self.categories, self.fixed, columns)
         ]
         return self if all(a is b for a, b in zip(new, self.categories)) else MixedInputs(new, self.effects)
 
     def knows(self, x: Any) -> bool:
         """Whether `grown` by the row x would change nothing."""
         return len(x) == len(self.categories) and all(
-            not categories or value in categories or column_values([value])[0] is None
-            for value, categories in zip(x, self.categories)
+            fixed or not categories or value in categories or column_values([value])[0] is None
+            for value, categories, fixed in zip(x, self.categories, self.fixed)
         )
 
     @property
@@ -174,7 +202,10 @@ def _check_categories(state: Any, scope: Scope) -> None:
     """Refuse more categories than a mask has bits."""
     require("effects", len(state.effects) in (0, len(state.categories)))
     for categories, effects in zip(state.categories, state.effects):
-        require("effects", not effects or (not categories and effects.get(OTHERS) == 0.0))
+        groups = {float(k) for k in range(len(categories))}
+        require(
+            "effects", not effects or (effects.get(OTHERS) == 0.0 and (not groups or groups >= {*effects.values()}))
+        )
     for categories in state.categories:
         require("categories", len(set(categories)) == len(categories) <= OWN_CATEGORIES + (OTHERS in categories))
 
