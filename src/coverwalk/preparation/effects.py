@@ -62,8 +62,8 @@ def category_groups(code: Floats, y: Ints, weight: Floats, n_groups: int) -> dic
     Categories are sorted by the class that most of their rows have, and by how many have it; a group is a run of them
     that holds about as many rows as any other.
 
-    >>> code = np.repeat([7.0, 8.0, 9.0, 10.0], [4, 4, 4, 1])
-    >>> category_groups(code, np.array([0, 0, 0, 0, 1, 1, 1, 1, 0, 0, 0, 1, 1]), np.ones(13), 2)
+    >>> code = np.repeat([7.0, 8.0, 9.0, 10.0], [4, 5, 4, 1])
+    >>> category_groups(code, np.array([0, 0, 0, 0, 1, 1, 1, 1, 1, 0, 0, 0, 1, 1]), np.ones(14), 2)
     {9.0: 1, 7.0: 1, 8.0: 2}
     """
     known = ~np.isnan(code)
