@@ -138,7 +138,7 @@ def test_held_out_rows_must_surely_gain(errors, left_out, monkeypatch):
         return (len(small.settings.unused) * gained)[: 50 * n_folds]
 
     monkeypatch.setattr(input_choice, "_held_out", held_out)
-    monkeypatch.setattr(input_choice, "_best", lambda small, kinds: held_out(small, 2))
+    monkeypatch.setattr(input_choice, "_best", lambda small, _, n_folds: held_out(small, n_folds))
     monkeypatch.setattr(input_choice, "_missed", lambda small, used: np.arange(len(used), 0.0, -1.0) ** 9)
     assert len(without_unused(small, [], np.ones(100)).settings.unused) == left_out
 
