@@ -8,7 +8,8 @@ from scipy.stats import norm, rankdata
 from coverwalk import ConditionalDensity, ContextClassifier, load, merge
 from coverwalk._kernels.forest.node import OWN_CATEGORIES
 from coverwalk.forest import category_choice, passes
-from coverwalk.preparation.columns import OTHERS, MixedInputs, frequent_categories
+from coverwalk.preparation.categories import OTHERS, frequent_categories
+from coverwalk.preparation.columns import MixedInputs
 from coverwalk.preparation.effects import category_effects
 
 N_SHOPS = 200

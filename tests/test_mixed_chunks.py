@@ -11,8 +11,9 @@ import pytest
 from coverwalk import ConditionalDensity, ContextClassifier, DoubleTree, load
 from coverwalk.cli import main
 from coverwalk.forest.passes import RowError, accumulate, finalize, is_pass, merge, plan
+from coverwalk.preparation.categories import OTHERS
 from coverwalk.preparation.category_counts import CategoryCounts, category_codes, digests
-from coverwalk.preparation.columns import OTHERS, MixedInputs
+from coverwalk.preparation.columns import MixedInputs
 from tests.test_mixed_inputs import table
 
 FRAME, Y = table(2400)

@@ -13,7 +13,8 @@ from coverwalk import ConditionalDensity, ContextClassifier, Density, DoubleTree
 from coverwalk._kernels.forest.category_split import mask_of, missing_goes, order_categories
 from coverwalk._kernels.forest.node import MISSING, UNSEEN, goes_right
 from coverwalk.forest.tree import grow_tree
-from coverwalk.preparation.columns import OTHERS, MixedInputs
+from coverwalk.preparation.categories import OTHERS
+from coverwalk.preparation.columns import MixedInputs
 
 
 def table(n, seed=0):

@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 
 from coverwalk import ConditionalDensity, ContextClassifier, load
-from coverwalk.preparation.columns import OTHERS, MixedInputs
+from coverwalk.preparation.categories import OTHERS
+from coverwalk.preparation.columns import MixedInputs
 from tests.forging import check
 from tests.test_mixed_inputs import table
 

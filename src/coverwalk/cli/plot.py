@@ -54,7 +54,7 @@ def _plot_density(model: "ConditionalDensity", arguments: argparse.Namespace) ->
 
     from coverwalk.evaluation.plotting import plot_conditional, plot_density, plot_pit, plot_reliability
     from coverwalk.evaluation.scores import predicted
-    from coverwalk.preparation.columns import OTHERS
+    from coverwalk.preparation.categories import OTHERS
 
     inputs, targets = columns_of(model)
     j = chosen_target(arguments, targets)

@@ -12,16 +12,8 @@ from typing import Any
 import numpy as np
 
 from coverwalk._arrays import Floats
-from coverwalk.preparation.columns import (
-    OTHERS,
-    MixedInputs,
-    column_values,
-    columns_of,
-    digest,
-    encoded,
-    frequent_categories,
-    in_order,
-)
+from coverwalk.preparation.categories import OTHERS, column_values, digest, encoded, frequent_categories, in_order
+from coverwalk.preparation.columns import MixedInputs, columns_of
 
 
 def digests(column: Any) -> Floats:

@@ -1,22 +1,28 @@
 """Tables with categories and missing values as arrays of numbers: the one edge where frames are taken apart."""
 
-import hashlib
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from numbers import Real as RealNumber
 from typing import Annotated, Any
 
 import numpy as np
 from sklearn.utils.validation import check_array, check_X_y, validate_data
 
 from coverwalk._arrays import Floats, Ints
-from coverwalk._kernels.forest.node import OWN_CATEGORIES, UNSEEN
+from coverwalk._kernels.forest.node import OWN_CATEGORIES
 from coverwalk.files.schema import List, Plain, Real, Scope, Table, require, stored
+from coverwalk.preparation.categories import (
+    OTHERS,
+    all_categories,
+    column_values,
+    encoded,
+    extended,
+    frequent_categories,
+    most_frequent,
+    numbered,
+)
 from coverwalk.preparation.effects import category_effects, category_groups
 from coverwalk.preparation.row_codes import canonical_order
-
-OTHERS = "(others)"  # the name that categories without a number of their own share
 
 
 @stored(check=lambda state, scope: _check_categories(state, scope))
@@ -44,7 +50,7 @@ class MixedInputs:
         chosen = categories_of(X, categorical)
         if chosen is None:
             return cls([])
-        make = _all_categories if every else _categories
+        make = all_categories if every else most_frequent
         return cls([make(column) if a in chosen else [] for a, column in enumerate(columns_of(X))])
 
     def with_effects(self, X: Floats, Y: Floats, weight: Floats | None) -> "MixedInputs":
@@ -134,7 +140,7 @@ class MixedInputs:
         if len(columns) != len(self.categories):  # all numbers, or a table that will be refused
             return self
         new = [
-            _extended(categories, column) if categories and not fixed else categories
+            extended(categories, column) if categories and not fixed else categories
             for categories, fixed, column in zip(self.categories, self.fixed, columns)
         ]
         return self if all(a is b for a, b in zip(new, self.categories)) else MixedInputs(new, self.effects)
@@ -383,69 +389,6 @@ def _is_text(column: Any) -> bool:
     if kind == "object":
         return any(isinstance(value, str) for value in column)
     return False
-
-
-def column_values(column: Any) -> list[Any]:
-    """Python values, None where one is missing."""
-    if not isinstance(column, list):
-        column = column.to_list() if hasattr(column, "to_list") else np.asarray(column).tolist()
-    plain = (value.item() if isinstance(value, np.generic) else value for value in column)
-    return [None if value is None or type(value).__name__ == "NAType" or value != value else value for value in plain]
-
-
-def _categories(column: Any) -> list[Any]:
-    """The distinct values in a fixed order; of too many the most frequent, and one name for all others."""
-    return frequent_categories(Counter(value for value in column_values(column) if value is not None))
-
-
-def _all_categories(column: Any) -> list[Any]:
-    """The distinct values in a fixed order."""
-    return in_order({value for value in column_values(column) if value is not None}) or [OTHERS]
-
-
-def in_order(categories: Iterable[Any]) -> list[Any]:
-    """Categories in a fixed order, whatever their types."""
-    return sorted(categories, key=lambda value: (str(type(value)), int(value) if isinstance(value, bool) else value))
-
-
-def frequent_categories(counts: dict[Any, int]) -> list[Any]:
-    """The table of categories that came so often; of equally frequent ones those that pseudo-random numbers choose."""
-    categories = in_order(counts)
-    if len(categories) > OWN_CATEGORIES:
-        kept = set(sorted(categories, key=lambda value: (-counts[value], digest(value)))[:OWN_CATEGORIES])
-        categories = [*(category for category in categories if category in kept), OTHERS]
-    return categories or [OTHERS]  # a column without values has one category, which never came
-
-
-def digest(value: Any) -> float:
-    """A pseudo-random number that a category alone decides."""
-    kind = "text" if isinstance(value, str) else "number" if isinstance(value, RealNumber) else type(value).__name__
-    name = f"{kind}:{float(value) if kind == 'number' else value}".encode()  # 1, 1.0 and True are one category
-    return float(int.from_bytes(hashlib.blake2b(name, digest_size=6).digest(), "little"))
-
-
-def _extended(categories: list[Any], column: Any) -> list[Any]:
-    """A table with the new categories of a column behind it as long as there are numbers; itself where none is new."""
-    known, new = set(categories), []
-    for value in column_values(column):
-        if value is not None and value not in known:
-            if len(known) - (OTHERS in known) >= OWN_CATEGORIES:
-                new += [] if OTHERS in known else [OTHERS]
-                break
-            known.add(value)
-            new.append(value)
-    return categories + new if new else categories
-
-
-def numbered(categories: list[Any]) -> dict[Any, float]:
-    """The number of each category of a table."""
-    return {category: float(i) for i, category in enumerate(categories)}
-
-
-def encoded(column: Any, numbers: dict[Any, float]) -> Floats:
-    """The number of each value's category; of others that of OTHERS, or UNSEEN where the table has none."""
-    others = numbers.get(OTHERS, float(UNSEEN))
-    return np.array([np.nan if value is None else numbers.get(value, others) for value in column_values(column)])
 
 
 def recoded(X: Floats, old: MixedInputs, new: MixedInputs) -> Floats:
