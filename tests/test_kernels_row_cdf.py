@@ -6,7 +6,15 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 from coverwalk import PredictiveDistribution
-from coverwalk._kernels.distributions.row_cdf import FAR_PIECES, FIRST_FAR, N_PIECES, PER_UNIT, REACH, student_pieces
+from coverwalk._kernels.distributions.row_cdf import (
+    FAR_PIECES,
+    FIRST_FAR,
+    N_PIECES,
+    PER_UNIT,
+    REACH,
+    add_ramps,
+    student_pieces,
+)
 from coverwalk._kernels.distributions.student import student_log_norm
 from coverwalk.distributions.shapes import Shapes
 
@@ -46,3 +54,15 @@ def test_quantiles_of_gaps_needles_and_jumps():
     inside = (q > 0.4 * stats.norm.cdf(2)) & (q < 0.4 * stats.norm.cdf(2) + 0.6)
     assert_allclose(y[2, inside], 2.0, atol=2e-12, rtol=0)
     assert np.all(np.diff(y, axis=1) >= 0)
+
+
+def test_ramps_are_added_as_differences():
+    rng = np.random.default_rng(0)
+    left, width = rng.uniform(-2, 2, 30), rng.choice([1e-3, 0.1, 1.5], 30)
+    ramp = np.column_stack([rng.dirichlet(np.ones(30)), left, 1.0 / width])
+    y = np.sort(np.concatenate([rng.uniform(-3, 4, 200), left[:5], left[5:10] + width[5:10]]))
+    F = np.zeros(len(y) + 1)
+    add_ramps(ramp, 30, y, F)
+    direct = np.clip((y[:, None] - left) / width, 0, 1) @ ramp[:, 0]
+    np.testing.assert_allclose(np.cumsum(F)[:-1], direct, atol=1e-12)
+    assert np.cumsum(F)[-1] == pytest.approx(1.0)
