@@ -163,9 +163,9 @@ def models():
     fewer = ConditionalDensity(4, random_state=0).fit(sounds, said)
     assert fewer.forests_[0].settings.unused
     yield "forest, inputs left out", fewer, rows(sounds[:50], said[:50])
-    shops = pd.DataFrame({"shop": [f"shop {k}" for k in draw.integers(0, 80, 600)], "x": draw.uniform(size=600)})
-    sales = (
-        shops["shop"].map(dict(zip(shops["shop"].unique(), draw.normal(size=80)))).to_numpy() + shops["x"].to_numpy()
+    shops = pd.DataFrame({"shop": [f"shop {k}" for k in draw.integers(0, 150, 1200)], "x": draw.uniform(size=1200)})
+    sales = shops["shop"].map(dict(zip(shops["shop"].unique(), draw.normal(size=150)))).to_numpy() + 0.1 * draw.normal(
+        size=1200
     )
     effects = ConditionalDensity(2, stop=0.5).fit(shops, sales)
     assert effects._mixed.effects
