@@ -189,6 +189,11 @@ def models():
     yield "double tree, categories", DoubleTree().fit(FRAME, y), rows(FRAME, y)
     yield "density", Density(2).fit(y), points(y)
     yield "density, columns", Density(2).fit(Y), points(Y)
+    country, of = draw.integers(0, 100, 600), draw.integers(0, 3, 100)
+    lands = pd.DataFrame({"country": [f"c{k}" for k in country], "x": draw.uniform(size=600)})
+    grouped = ContextClassifier(2, 2, random_state=0).fit(lands, of[country])
+    assert grouped._mixed.grouped
+    yield "classes, grouped", grouped, labels(lands[:50])
     classifier = ContextClassifier(2, 2, random_state=0)
     yield "classes", classifier.fit(X, LABELS), labels(X)
     yield (
