@@ -117,3 +117,11 @@ def test_a_stream_and_a_file_keep_them(tmp_path):
     stream = model()
     stream.partial_fit(X, y)
     assert np.mean(stream.logpdf(*years(300, 2))) > np.mean(fitted.logpdf(*years(300, 2))) - 0.1
+
+
+def test_cells_must_gain_three_nats_in_each_half(monkeypatch):
+    X, y = years(600, 0)
+    monkeypatch.setattr(y_cells, "_weights", lambda *_: (np.array([0.1, 0.9, 0.0, 0.0, 0.0, 0.0]), 2.9))
+    assert model().fit(X, y).forests_[0].settings.y_cells is None
+    monkeypatch.setattr(y_cells, "_weights", lambda *_: (np.array([0.1, 0.9, 0.0, 0.0, 0.0, 0.0]), 6.1))
+    assert model().fit(X, y).forests_[0].settings.y_cells is not None
