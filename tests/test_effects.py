@@ -158,11 +158,14 @@ def test_chunks_use_effects_too(monkeypatch):
     assert loss(summed) < loss(model().fit(all_rows[:2000], y[:2000])) - 0.04
 
 
-def test_shards_of_models_with_effects_merge():
+def test_shards_of_models_with_effects_merge(tmp_path):
     halves = [model().fit(X[:800], Y[:800]), model().fit(X[800:], Y[800:])]
     whole = merge(halves)
     assert whole._mixed.effects
     assert loss(whole) < min(map(loss, halves)) - 0.1
+    assert whole._mixed.effects[0][OTHERS] == 0.0  # though rows of either half were of the others
+    whole.save(tmp_path / "m.cw")
+    np.testing.assert_array_equal(load(tmp_path / "m.cw").predict(TEST), whole.predict(TEST))
 
 
 def test_several_outputs_share_their_effects():
@@ -232,6 +235,15 @@ def test_a_grouped_classifier_is_saved_goes_on_and_does_not_merge(tmp_path):
     assert loaded._mixed is table or loaded._mixed == table
     with pytest.raises(ValueError, match="does not merge"):
         merge([fitted, fitted])
+
+
+def test_a_category_with_the_name_of_the_others_is_one_of_them(tmp_path):
+    rows, y = countries(900, 0)
+    rows["country"] = rows["country"].replace("c7", OTHERS)
+    fitted = classifier().fit(rows, y)
+    assert fitted._mixed.effects[0][OTHERS] == 0.0
+    fitted.save(tmp_path / "c.cw")
+    np.testing.assert_array_equal(load(tmp_path / "c.cw").predict(rows[:20]), fitted.predict(rows[:20]))
 
 
 def test_names_that_tell_nothing_are_not_grouped():

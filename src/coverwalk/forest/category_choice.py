@@ -64,7 +64,7 @@ def choose_groups(
     gain, order = 0.0, canonical_order(rows.X, rows.y.astype(np.float64))
     for fold in range(FOLDS):
         part = order[:MAX_ROWS][fold :: 2 * FOLDS]
-        rest = np.setdiff1d(order[:MAX_ROWS], part)
+        rest = np.delete(order[:MAX_ROWS], slice(fold, None, 2 * FOLDS))
         others = np.delete(np.arange(len(order)), part)
         found = every.with_groups(rows.X[others], rows.y[others], rows.weight[others])
         for mixed, sign in ((found, 1.0), (frequent, -1.0)):

@@ -1,7 +1,7 @@
 """Tables with categories and missing values as arrays of numbers: the one edge where frames are taken apart."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
@@ -63,7 +63,7 @@ class MixedInputs:
         for a, names in enumerate(self.categories):
             many = len(names) > OWN_CATEGORIES
             found = category_effects(X[order, a], Y, weight) if many else {}
-            effects.append({OTHERS: 0.0} | {names[int(code)]: effect for code, effect in found.items()} if many else {})
+            effects.append({OTHERS: 0.0} | _by_name(names, found) if many else {})
             own.append([] if many else names)
         return MixedInputs(own, effects)
 
@@ -75,11 +75,11 @@ class MixedInputs:
         own, groups = list(self.categories), [dict[Any, float]() for _ in self.categories]
         for a, names in enumerate(self.categories):
             if len(names) > OWN_CATEGORIES:
-                found = category_groups(X[order, a], y[order], weight[order], OWN_CATEGORIES)
-                groups[a] = {OTHERS: 0.0} | {names[int(code)]: float(group) for code, group in found.items()}
+                found = _by_name(names, category_groups(X[order, a], y[order], weight[order], OWN_CATEGORIES))
+                groups[a] = {OTHERS: 0.0} | found
                 members: dict[int, list[str]] = {}
-                for code, group in found.items():
-                    members.setdefault(group, []).append(str(names[int(code)]))
+                for name, group in found.items():
+                    members.setdefault(int(group), []).append(str(name))
                 told = {g: ", ".join(some[:3]) + (", ..." if len(some) > 3 else "") for g, some in members.items()}
                 own[a] = [OTHERS, *(f"{g}: {told.get(g, '')}" for g in range(1, max(told, default=0) + 1))]
         return MixedInputs(own, groups)
@@ -202,6 +202,11 @@ class MixedInputs:
                 decoded[known, a] = [names[number] for number in X[known, a].tolist()]
                 decoded[~known, a] = None
         return decoded
+
+
+def _by_name(names: list[Any], found: Mapping[float, float]) -> dict[Any, float]:
+    """What was found for the codes of categories, by their names; OTHERS, where it is one, stays without."""
+    return {names[int(code)]: float(value) for code, value in found.items() if names[int(code)] != OTHERS}
 
 
 def _check_categories(state: Any, scope: Scope) -> None:
