@@ -180,6 +180,7 @@ def test_equally_frequent_categories_are_kept_at_random():
     assert len(kept) == OWN_CATEGORIES
     assert 60 < np.mean(list(kept)) < 140
     assert set(frequent_categories(dict(reversed(counts.items())))) == {f"{k:03}" for k in kept} | {OTHERS}
+    assert frequent_categories(counts | {OTHERS: 1000}) == frequent_categories(counts)
 
 
 def test_few_categories_cost_no_choice(monkeypatch):

@@ -28,7 +28,8 @@ from coverwalk.files.schema import Whole
 from coverwalk.locks import adopt
 from coverwalk.preparation.category_counts import CategoryCounts, digests
 from coverwalk.preparation.checked_rows import refuse_kinds
-from coverwalk.preparation.columns import categories_of, columns_of, refuse_equal_names
+from coverwalk.preparation.columns import refuse_equal_names
+from coverwalk.preparation.frames import categories_of, columns_of
 from coverwalk.preparation.row_sample import RowSample
 
 __all__ = [

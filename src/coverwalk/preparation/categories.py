@@ -41,7 +41,8 @@ def frequent_categories(counts: dict[Any, int]) -> list[Any]:
     """The table of categories that came so often; of equally frequent ones those that pseudo-random numbers choose."""
     categories = in_order(counts)
     if len(categories) > OWN_CATEGORIES:
-        kept = set(sorted(categories, key=lambda value: (-counts[value], digest(value)))[:OWN_CATEGORIES])
+        named = (category for category in categories if category != OTHERS)
+        kept = set(sorted(named, key=lambda value: (-counts[value], digest(value)))[:OWN_CATEGORIES])
         categories = [*(category for category in categories if category in kept), OTHERS]
     return categories or [OTHERS]  # a column without values has one category, which never came
 

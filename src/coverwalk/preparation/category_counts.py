@@ -13,7 +13,8 @@ import numpy as np
 
 from coverwalk._arrays import Floats
 from coverwalk.preparation.categories import OTHERS, column_values, digest, encoded, frequent_categories, in_order
-from coverwalk.preparation.columns import MixedInputs, columns_of
+from coverwalk.preparation.columns import MixedInputs
+from coverwalk.preparation.frames import columns_of
 
 
 def digests(column: Any) -> Floats:
